@@ -1,0 +1,288 @@
+// Package bcrypt hashes passwords with bcrypt, the algorithm of Provos and Mazières
+// ([A Future-Adaptable Password Scheme], USENIX 1999), and chooses the cost for the
+// machine that it runs on.
+//
+// It is a replacement for golang.org/x/crypto/bcrypt: change the import path, and
+// [GenerateFromPassword], [CompareHashAndPassword] and [Cost] keep their types, error
+// values and messages. It needs nothing but the standard library.
+//
+// # Choosing a cost
+//
+// bcrypt runs the Blowfish key schedule 2^(cost+1) times over 4 KiB of state that each
+// run rewrites, so no work can be left out, or shared between two guesses. One more
+// unit of cost doubles the time, for the server and for whoever stole its database
+// alike. [Calibrate] measures the host and returns the highest cost whose hash fits in
+// a given time there. The floor is [SafeMinCost].
+//
+// # What bcrypt does not do
+//
+// bcrypt reads at most 72 bytes (not characters) of a password. GenerateFromPassword
+// returns [ErrPasswordTooLong] for a longer one; CompareHashAndPassword compares the
+// first 72 bytes, so that users whose hashes come from a library that truncates are
+// not locked out.
+//
+// Passwords are bytes: they are neither decoded nor normalised, and a NUL in one counts
+// like any other byte. But the key is the password and one NUL, repeated up to 72 bytes,
+// so "a" and "a\x00a" are the same password, as are "" and "\x00", to every bcrypt
+// that takes NULs at all.
+//
+// Which table entries Blowfish reads depends on the password, so no bcrypt resists an
+// attacker who can watch the CPU's caches. A new system that is free to choose should
+// prefer Argon2id ([RFC 9106]).
+//
+// # Versions
+//
+// A hash is text such as
+//
+//	$2b$12$abcdefghijklmnopqrstuuPzfpTMPfoQ5pdhLZVD2e3IcYdDh5mha
+//
+// which is version, cost, 22 characters of salt and 31 of digest. Hashes of all the
+// versions that have been written can be verified:
+//
+//   - 2b, 2y and 2a are OpenBSD's, crypt_blowfish's and the older name of one
+//     algorithm. GenerateFromPassword writes 2a, as x/crypto does.
+//   - For a few passwords with bytes 0xFF, which no UTF-8 has, crypt_blowfish and its
+//     users (libxcrypt, PHP, Ruby, Spring) wrote another 2a digest than OpenBSD. Both
+//     are accepted. Such a password takes twice the time whatever the hash, so that
+//     the time tells nothing of the hash.
+//   - 2x is what crypt_blowfish made before version 1.1, with the sign extension bug of
+//     CVE-2011-2483: hashes tagged so are verified with the bug.
+//   - 2 is OpenBSD's of 1997, without the NUL that ends the key.
+//
+// The wrap-around of password lengths at 256 that OpenBSD's 2a had before 2014 is not
+// accepted: it would let 255 bytes pass for one.
+//
+// # Differences from golang.org/x/crypto/bcrypt
+//
+// x/crypto takes many things for hashes that no bcrypt ever wrote. Here these are a
+// [*MalformedHashError]:
+//
+//   - a major version below 2, or a version letter other than a, b, x and y: it would
+//     be a hash of an algorithm that nobody knows
+//   - anything but "$" after the version and after the cost
+//   - a cost that is not two digits, such as "+5", or "xx" for which x/crypto returns
+//     an error of strconv that repeats the text
+//   - a character of the salt outside the alphabet, for which x/crypto returns an error
+//     of encoding/base64, or, when it is CR or LF, at times none: it then uses a
+//     shorter salt
+//
+// Hashes of versions 2 and 2x, and the 2a hashes named above, are read as those who
+// wrote them meant them. x/crypto reads all as 2b, and so refuses right passwords, and
+// for 2x accepts hashes that carry the wrong tag.
+//
+// All else is kept, since tables of hashes rely on it: bytes after the hash are ignored,
+// as are spare bits in the last character of the salt, and whatever is wrong inside the
+// digest is a mismatch, found after the full work.
+//
+// # Concurrency and memory
+//
+// All functions may be called from any number of goroutines at once. They neither
+// change nor keep their arguments. Keys and the state made from them are overwritten
+// before a call returns; what the caller's own slices hold is the caller's to clear.
+//
+// The first call in a process that hashes checks the code against known answers, which
+// takes about as long as two hashes at cost 4. If that fails, because the build or the
+// hardware computes wrongly, every call returns an error and none a hash.
+//
+// [A Future-Adaptable Password Scheme]: https://www.usenix.org/legacy/event/usenix99/provos/provos_html/
+// [RFC 9106]: https://www.rfc-editor.org/rfc/rfc9106.html
+package bcrypt
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// The cost is the base-2 logarithm of the number of iterations.
+const (
+	MinCost     int = 4  // the lowest that a hash may have; too fast to protect a password
+	MaxCost     int = 31 // the highest; days of work
+	DefaultCost int = 10 // what GenerateFromPassword uses when it is given less than MinCost
+)
+
+// ErrMismatchedHashAndPassword is returned by [CompareHashAndPassword] when the hash
+// is well formed and is not that of the password.
+var ErrMismatchedHashAndPassword = errors.New("crypto/bcrypt: hashedPassword is not the hash of the given password")
+
+// ErrHashTooShort is returned when a hash has fewer than 59 bytes.
+var ErrHashTooShort = errors.New("crypto/bcrypt: hashedSecret too short to be a bcrypted password")
+
+// ErrPasswordTooLong is returned by [GenerateFromPassword] when the password has more
+// than 72 bytes.
+var ErrPasswordTooLong = errors.New("bcrypt: password length exceeds 72 bytes")
+
+// A HashVersionTooNewError is returned when the major version of a hash, which is the
+// error's value, is above '2'.
+type HashVersionTooNewError byte
+
+func (v HashVersionTooNewError) Error() string {
+	return fmt.Sprintf("crypto/bcrypt: bcrypt algorithm version '%c' requested is newer than current version '2'", byte(v))
+}
+
+// An InvalidHashPrefixError is returned when a hash starts with another byte than '$',
+// which is the error's value.
+type InvalidHashPrefixError byte
+
+func (p InvalidHashPrefixError) Error() string {
+	return fmt.Sprintf("crypto/bcrypt: bcrypt hashes must start with '$', but hashedSecret started with '%c'", byte(p))
+}
+
+// An InvalidCostError is returned when a cost is not between [MinCost] and [MaxCost].
+// The cost is the error's value.
+type InvalidCostError int
+
+func (c InvalidCostError) Error() string {
+	return fmt.Sprintf("crypto/bcrypt: cost %d is outside allowed inclusive range %d..%d", int(c), MinCost, MaxCost)
+}
+
+// A MalformedHashError says why a text is not a hash, in the cases for which
+// golang.org/x/crypto/bcrypt has no error of its own. It holds no part of the text, so
+// it is safe to log.
+type MalformedHashError struct {
+	Offset int    // of the first byte that is wrong, from 0
+	Want   string // what belongs there, such as "a digit of the cost"
+}
+
+func (e *MalformedHashError) Error() string {
+	return fmt.Sprintf("bcrypt: malformed hash: want %s at offset %d", e.Want, e.Offset)
+}
+
+// GenerateFromPassword returns the hash of password at the given cost: 60 bytes that
+// start with "$2a$". The salt is 16 bytes from [crypto/rand], so two calls return
+// different hashes. A cost below [MinCost] is taken to be [DefaultCost], as in
+// golang.org/x/crypto/bcrypt.
+//
+// It takes 2^(cost+1) Blowfish key schedules: at cost 10, 63 ms on a 3 GHz Xeon of
+// 2023.
+//
+// It returns [ErrPasswordTooLong] if password has more than 72 bytes, an
+// [InvalidCostError] if cost is above [MaxCost], and the error of [crypto/rand.Reader]
+// if that has one. With any error the hash is nil.
+func GenerateFromPassword(password []byte, cost int) ([]byte, error) {
+	if len(password) > maxPasswordLen {
+		return nil, ErrPasswordTooLong
+	}
+	if cost < MinCost {
+		cost = DefaultCost
+	}
+	if cost > MaxCost {
+		return nil, InvalidCostError(cost)
+	}
+	h := record{version: version2a, cost: cost}
+	if _, err := io.ReadFull(rand.Reader, h.salt[:]); err != nil {
+		return nil, err
+	}
+	var err error
+	if h.digest, err = compute(password, &h.salt, cost, plain); err != nil {
+		return nil, err
+	}
+	return h.appendTo(make([]byte, 0, hashLen)), nil
+}
+
+// CompareHashAndPassword returns nil if password is the one that hashedPassword was
+// made from, and [ErrMismatchedHashAndPassword] if it is not. Of a password longer than
+// 72 bytes the first 72 count. The digests are compared in constant time.
+//
+// It takes as long as it takes to generate a hash of hashedPassword's cost, which may
+// be days: if hashes come from elsewhere, look at [Cost] first.
+//
+// If hashedPassword is not a hash, it returns one of these before any work:
+// [ErrHashTooShort], an [InvalidHashPrefixError], a [HashVersionTooNewError], an
+// [InvalidCostError], or a [*MalformedHashError].
+func CompareHashAndPassword(hashedPassword, password []byte) error {
+	h, digestOK, err := parse(hashedPassword, false)
+	if err != nil {
+		return err
+	}
+	match, err := h.matches(password)
+	if err != nil {
+		return err
+	}
+	if !match || !digestOK {
+		return ErrMismatchedHashAndPassword
+	}
+	return nil
+}
+
+// Cost returns the cost of a hash. It looks at what stands before the salt, and returns
+// the errors that [CompareHashAndPassword] returns for that part.
+func Cost(hashedPassword []byte) (int, error) {
+	_, cost, _, err := parsePrefix(hashedPassword)
+	return cost, err
+}
+
+// matches reports whether password has h's digest. How long it takes depends on the
+// cost and, for the few ambiguous passwords, on the password: these take a second
+// reading whatever the version, or the time would tell who has a 2a hash.
+func (h *record) matches(password []byte) (bool, error) {
+	digest, err := compute(password, &h.salt, h.cost, h.version.reading())
+	if err != nil {
+		return false, err
+	}
+	match := subtle.ConstantTimeCompare(digest[:], h.digest[:])
+	if ambiguous(password) {
+		digest, err = compute(password, &h.salt, h.cost, guarded)
+		if err != nil {
+			return false, err
+		}
+		if h.version == version2a {
+			match |= subtle.ConstantTimeCompare(digest[:], h.digest[:])
+		}
+	}
+	return match == 1, nil
+}
+
+// lanes keeps lanes that are not in use. They are wiped.
+var lanes = sync.Pool{New: func() any { return new(lane) }}
+
+// compute returns the digest of password, once the self-test has passed.
+func compute(password []byte, salt *[saltSize]byte, cost int, rd reading) (digest [digestSize]byte, err error) {
+	if err := selfTest(); err != nil {
+		return digest, err
+	}
+	return run(password, salt, cost, rd), nil
+}
+
+// run is bcrypt(cost, salt, password), figure 3 of the paper.
+func run(password []byte, salt *[saltSize]byte, cost int, rd reading) [digestSize]byte {
+	n := lanes.Get().(*lane)
+	n.setup(password, salt, rd)
+	for range iterations(cost) {
+		n.iterate()
+	}
+	digest := n.digest()
+	n.wipe()
+	lanes.Put(n)
+	return digest
+}
+
+// iterations returns 2^cost. At cost 31 that does not fit in an int of 32 bits.
+func iterations(cost int) uint64 {
+	return 1 << cost
+}
+
+var errSelfTest = errors.New("bcrypt: self-test failed: this program or machine computes bcrypt wrongly")
+
+// selfTest checks the code against known answers, once. A wrong hash would be stored
+// and found out when its user cannot log in, so it must never be returned; compilers
+// and processors have been the cause. crypt_blowfish does the same on every call.
+var selfTest = sync.OnceValue(checkKnownAnswers)
+
+// checkKnownAnswers hashes a password with the bytes 0x80 and above that faulty
+// bcrypts have read wrongly. The answers are from libxcrypt's test suite.
+func checkKnownAnswers() error {
+	for _, answer := range []string{
+		"$2b$04$abcdefghijklmnopqrstuuUIzecIiCguM2sPh1F7L9IS3zOtmg5Im",
+		"$2x$04$abcdefghijklmnopqrstuu9f4sA9SRA0scUKcRyC5kce8dao2.GKe",
+	} {
+		h, _, err := parse([]byte(answer), true)
+		if err != nil || run([]byte("\xff\xa3345"), &h.salt, h.cost, h.version.reading()) != h.digest {
+			return errSelfTest
+		}
+	}
+	return nil
+}
