@@ -1,0 +1,82 @@
+// Command benchmarks measures package bcrypt side by side with its peers.
+//
+//	go run ./benchmarks alone
+//	go run -tags libxcrypt ./benchmarks alone
+//
+// Machines are noisy, and drift: so the implementations take turns, hash by hash, in one
+// process, and what counts is the ratio of their medians.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"example.com/bcrypt"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 101, "how many hashes of each implementation and cost")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() != 1 || flag.Arg(0) != "alone" || *rounds < 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	alone(*rounds)
+}
+
+// alone prints the time of one hash at a time.
+func alone(rounds int) {
+	fmt.Printf("%s, %s/%s, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "cost\timplementation\tmedian ms\tns a round\tof x-crypto\t")
+	for _, cost := range []int{8, 10} {
+		medians := aloneMedians(rounds, cost)
+		for i, p := range peers {
+			fmt.Fprintf(w, "%d\t%s\t%.2f\t%.2f\t%.3f\t\n", cost, p.name,
+				medians[i].Seconds()*1e3,
+				float64(medians[i].Nanoseconds())/blowfishRounds(cost),
+				medians[i].Seconds()/medians[1].Seconds())
+		}
+	}
+	w.Flush()
+}
+
+// aloneMedians lets the peers take turns and returns the median time of each.
+func aloneMedians(rounds, cost int) []time.Duration {
+	password := []byte("correct horse battery staple")
+	hash, err := bcrypt.GenerateFromPassword(password, cost)
+	if err != nil {
+		panic(err)
+	}
+	times := make([][]time.Duration, len(peers))
+	for range rounds {
+		for i, p := range peers {
+			start := time.Now()
+			if !p.compare(hash, password) {
+				panic(p.name + " says mismatch")
+			}
+			times[i] = append(times[i], time.Since(start))
+		}
+	}
+	medians := make([]time.Duration, len(peers))
+	for i := range times {
+		slices.Sort(times[i])
+		medians[i] = times[i][rounds/2]
+	}
+	return medians
+}
+
+// blowfishRounds returns how many rounds a hash takes: 16 for each of 521 blocks, in
+// 2^(cost+1)+1 key expansions.
+func blowfishRounds(cost int) float64 {
+	return float64(uint64(1)<<(cost+1)+1) * 521 * 16
+}
