@@ -1,6 +1,7 @@
 package bcrypt_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -70,16 +71,54 @@ func ExampleCost() {
 	// Output: 5 true
 }
 
+// A host that is too slow, or too busy when it starts, must not keep the service down: it
+// goes on at the lowest safe cost, and says so loudly.
 func ExampleCalibrate() {
 	cost, err := bcrypt.Calibrate(time.Second)
-	if slow := (*bcrypt.CostTooSlowError)(nil); errors.As(err, &slow) {
-		log.Printf("cost %d takes %v here", slow.Cost, slow.Elapsed)
+	if err != nil {
+		// cost is 0 now, and would be refused. After a *CostTooSlowError a hash takes
+		// longer than it should; after any other error this host cannot be measured.
+		log.Printf("ALERT: password hashing: %v; going on at cost %d", err, bcrypt.SafeMinCost)
 		cost = bcrypt.SafeMinCost
-	} else if err != nil {
-		log.Fatal(err)
 	}
 	fmt.Println(cost >= bcrypt.SafeMinCost)
 	// Output: true
+}
+
+// With evidence for the log, a limit on the time of a hash among others, and a demand on
+// how many logins the host can take.
+func ExampleCalibrator() {
+	calibrator := bcrypt.Calibrator{
+		MaxDuration: time.Second,
+		MinRate:     2, // logins per second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	result, err := calibrator.Run(ctx)
+	if tooSlow := (*bcrypt.CostTooSlowError)(nil); errors.As(err, &tooSlow) {
+		log.Printf("ALERT: %v\n%v", err, result)
+		return
+	} else if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("bcrypt calibrated:\n%v", result)
+}
+
+// For a fleet the cost was calibrated once, on an idle host of its class, and stands in the
+// configuration: all hosts agree on it, and none measures the others at their start. At
+// start-up each only checks that it is not slower than its class.
+func ExampleCalibrator_pinnedCost() {
+	const pinned = 10 // from the configuration
+
+	check := bcrypt.Calibrator{MaxDuration: time.Second, MinCost: pinned, MaxCost: pinned}
+	if _, err := check.Run(context.Background()); err != nil {
+		log.Printf("ALERT: password hashing: %v", err) // and go on: the cost is the policy
+	}
+
+	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), pinned)
+	fmt.Printf("%s… %v\n", hash[:7], err)
+	// Output: $2a$10$… <nil>
 }
 
 func ExampleMalformedHashError() {

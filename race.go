@@ -1,0 +1,6 @@
+//go:build race
+
+package bcrypt
+
+// raceEnabled is whether the program was built with the race detector.
+const raceEnabled = true
