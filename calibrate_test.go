@@ -356,8 +356,8 @@ func TestCalibrationWarnings(t *testing.T) {
 
 // A known answer that comes out wrong is an error, before anything is measured.
 func TestCalibrateSelfTest(t *testing.T) {
-	initialState.p[3] ^= 1
-	defer func() { initialState.p[3] ^= 1 }()
+	initialState[3] ^= 1
+	defer func() { initialState[3] ^= 1 }()
 	result, err := (&Calibrator{MaxDuration: time.Hour}).Run(context.Background())
 	require.Equal(t, errSelfTest, err)
 	require.Nil(t, result)

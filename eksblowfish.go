@@ -18,18 +18,24 @@ const (
 	digestSize     = 23 // OpenBSD's bcrypt drops the last of the 24 bytes of ciphertext
 )
 
-// A state is what the key schedule rewrites: the P-array of subkeys and the four
-// S-boxes, 4,168 bytes.
-type state struct {
-	p [18]uint32
-	s [4][256]uint32
-}
+// A state is what the key schedule rewrites, in the order in which it does: the 18 words
+// of the P-array, which are the subkeys, and the four S-boxes; 4,168 bytes.
+type state [18 + 4*256]uint32
 
-// A lane is one hash on its way: the state, and the key and the salt, each repeated
-// to the length of the P-array. The zero lane holds no secret.
+// Where in a state the S-boxes begin.
+const (
+	box0 = 18 + 256*iota
+	box1
+	box2
+	box3
+)
+
+// A lane is one hash on its way: the state, and the key and the salt, each repeated to
+// the length of the P-array, which an iteration takes in turn. The zero lane holds no
+// secret.
 type lane struct {
 	state
-	key, salt [18]uint32
+	keys [2][18]uint32
 }
 
 // A reading is how the bytes of a password become the words of a key. Four have
@@ -97,22 +103,22 @@ func ambiguous(password []byte) bool {
 // setup is EksBlowfishSetup up to its loop: state = InitState(), then
 // ExpandKey(state, salt, key). It keeps neither slice.
 func (n *lane) setup(password []byte, salt *[saltSize]byte, rd reading) {
-	for i := range n.key {
-		n.key[i] = keyWord(password, rd, i)
-		n.salt[i] = binary.BigEndian.Uint32(salt[i%4*4:])
+	for i := range 18 {
+		n.keys[0][i] = keyWord(password, rd, i)
+		n.keys[1][i] = binary.BigEndian.Uint32(salt[i%4*4:])
 	}
 	n.state = initialState
-	n.mix(&n.key)
+	n.mix(&n.keys[0])
 	if rd == guarded {
-		n.p[0] ^= 1 << 16
+		n.state[0] ^= 1 << 16
 	}
-	n.expandSalt(&n.salt)
+	n.expandSalt(&n.keys[1])
 }
 
 // iterate is one of the 2^cost iterations of EksBlowfishSetup.
 func (n *lane) iterate() {
-	n.expandKey(&n.key)
-	n.expandKey(&n.salt)
+	n.expandKey(&n.keys[0])
+	n.expandKey(&n.keys[1])
 }
 
 // digest encrypts "OrpheanBeholderScryDoubt" 64 times, in ECB mode, with the state
@@ -145,8 +151,8 @@ func (n *lane) wipe() {
 // be inlined, and orders the machine code: the compiler sorts a block by source
 // position, and with only F in a function it loads all of P first and spills it.
 func (s *state) round(i int, l, r uint32) uint32 {
-	r ^= s.p[i]
-	return r ^ (((s.s[0][l>>24] + s.s[1][byte(l>>16)]) ^ s.s[2][byte(l>>8)]) + s.s[3][byte(l)])
+	r ^= s[i]
+	return r ^ (((s[box0+int(l>>24)] + s[box1+int(byte(l>>16))]) ^ s[box2+int(byte(l>>8))]) + s[box3+int(byte(l))])
 }
 
 // encipher encrypts the block (l, r), stores the ciphertext in dst[0] and dst[1],
@@ -157,7 +163,7 @@ func (s *state) round(i int, l, r uint32) uint32 {
 // rounds costs 15 %, a call for each block 1 %.
 func (s *state) encipher(dst []uint32, l, r uint32) (uint32, uint32) {
 	for ; len(dst) >= 2; dst = dst[2:] {
-		l ^= s.p[0]
+		l ^= s[0]
 		r = s.round(1, l, r)
 		l = s.round(2, r, l)
 		r = s.round(3, l, r)
@@ -174,7 +180,7 @@ func (s *state) encipher(dst []uint32, l, r uint32) (uint32, uint32) {
 		l = s.round(14, r, l)
 		r = s.round(15, l, r)
 		l = s.round(16, r, l)
-		l, r = r^s.p[17], l
+		l, r = r^s[17], l
 		dst[0], dst[1] = l, r
 	}
 	return l, r
@@ -182,20 +188,16 @@ func (s *state) encipher(dst []uint32, l, r uint32) (uint32, uint32) {
 
 // mix xors a key into the P-array.
 func (s *state) mix(key *[18]uint32) {
-	for i := range s.p {
-		s.p[i] ^= key[i]
+	for i, w := range key {
+		s[i] ^= w
 	}
 }
 
-// expandKey is ExpandKey(state, 0, key): it mixes in the key, then replaces the
-// P-array and the S-boxes, in that order, with a chain of ciphertexts that starts
-// from the zero block: 521 blocks.
+// expandKey is ExpandKey(state, 0, key): it mixes in the key, then replaces the whole
+// state with a chain of ciphertexts that starts from the zero block: 521 blocks.
 func (s *state) expandKey(key *[18]uint32) {
 	s.mix(key)
-	l, r := s.encipher(s.p[:], 0, 0)
-	for i := range s.s {
-		l, r = s.encipher(s.s[i][:], l, r)
-	}
+	s.encipher(s[:], 0, 0)
 }
 
 // expandSalt is the rest of ExpandKey(state, salt, key) once the key is mixed in: the
@@ -203,15 +205,7 @@ func (s *state) expandKey(key *[18]uint32) {
 // before it is encrypted.
 func (s *state) expandSalt(salt *[18]uint32) {
 	var l, r uint32
-	half := 0 // of the salt's two blocks, the one to use next
-	chain := func(dst []uint32) {
-		for ; len(dst) >= 2; dst = dst[2:] {
-			l, r = s.encipher(dst[:2], l^salt[half], r^salt[half+1])
-			half ^= 2
-		}
-	}
-	chain(s.p[:])
-	for i := range s.s {
-		chain(s.s[i][:])
+	for i := 0; i < len(s); i += 2 {
+		l, r = s.encipher(s[i:i+2], l^salt[i%4], r^salt[i%4+1])
 	}
 }

@@ -220,8 +220,9 @@ func TestBlowfish(t *testing.T) {
 	for i, v := range readVectors[blowfishVector](t, "blowfish.jsonl", 146) {
 		t.Run(fmt.Sprintf("%d,%s", i+1, v.Kind), func(t *testing.T) {
 			n := lane{state: initialState}
-			for w := range n.key {
-				n.key[w] = keyWord(v.Key, unterminated, w)
+			var key, salt [18]uint32
+			for w := range key {
+				key[w] = keyWord(v.Key, unterminated, w)
 			}
 			plain := v.Plain
 			if v.Kind == "salted-expand" {
@@ -229,15 +230,15 @@ func TestBlowfish(t *testing.T) {
 			}
 			switch {
 			case len(v.Salt) == 0:
-				n.expandKey(&n.key)
+				n.expandKey(&key)
 			case saltSize%len(v.Salt) == 0:
-				for w := range n.salt {
-					n.salt[w] = keyWord(v.Salt, unterminated, w)
+				for w := range salt {
+					salt[w] = keyWord(v.Salt, unterminated, w)
 				}
-				n.mix(&n.key)
-				n.expandSalt(&n.salt)
+				n.mix(&key)
+				n.expandSalt(&salt)
 			default:
-				n.mix(&n.key)
+				n.mix(&key)
 				expandAnySalt(&n.state, v.Salt)
 			}
 
@@ -266,11 +267,9 @@ func expandAnySalt(s *state, salt []byte) {
 		word++
 		return binary.BigEndian.Uint32(b[:])
 	}
-	for _, dst := range [][]uint32{s.p[:], s.s[0][:], s.s[1][:], s.s[2][:], s.s[3][:]} {
-		for i := 0; i < len(dst); i += 2 {
-			l ^= next()
-			r ^= next()
-			l, r = s.encipher(dst[i:i+2], l, r)
-		}
+	for i := 0; i < len(s); i += 2 {
+		l ^= next()
+		r ^= next()
+		l, r = s.encipher(s[i:i+2], l, r)
 	}
 }

@@ -6,46 +6,24 @@ import (
 	"math/big"
 )
 
-const (
-	subkeys = 18  // words of P
-	boxes   = 4   // S-boxes
-	entries = 256 // words of an S-box
-	words   = subkeys + boxes*entries
-)
+// words is how many words the state has: 18 of the P-array and four S-boxes of 256.
+const words = 18 + 4*256
 
-// tables writes the state that Blowfish starts from: the P-array, then the four
-// S-boxes, filled in that order with the hexadecimal digits of the fraction of π
-// (Schneier, "Description of a New Variable-Length Key, 64-Bit Block Cipher
-// (Blowfish)", 1994).
+// tables writes the state that Blowfish starts from: the P-array, then the S-boxes,
+// filled with the hexadecimal digits of the fraction of π (Schneier, "Description of a
+// New Variable-Length Key, 64-Bit Block Cipher (Blowfish)", 1994).
 func tables(b *bytes.Buffer) {
-	digits := piFraction(words)
-
 	fmt.Fprintf(b, `// initialState is the Blowfish state before any key: the first %d words of the
 // fraction of π, as Schneier's paper of 1994 asks for.
 var initialState = state{
 `, words)
-	fmt.Fprintln(b, "p: [18]uint32{")
-	digits = table(b, digits, subkeys)
-	fmt.Fprintln(b, "},")
-	fmt.Fprintln(b, "s: [4][256]uint32{")
-	for range boxes {
-		fmt.Fprintln(b, "{")
-		digits = table(b, digits, entries)
-		fmt.Fprintln(b, "},")
-	}
-	fmt.Fprintln(b, "},")
-	fmt.Fprintln(b, "}")
-}
-
-// table writes the first n words and returns the rest.
-func table(b *bytes.Buffer, words []uint32, n int) []uint32 {
-	for i, w := range words[:n] {
+	for i, w := range piFraction(words) {
 		fmt.Fprintf(b, "%#08x,", w)
-		if i%6 == 5 || i == n-1 {
+		if i%6 == 5 || i == words-1 {
 			fmt.Fprintln(b)
 		}
 	}
-	return words[n:]
+	fmt.Fprintln(b, "}")
 }
 
 // piFraction returns the first n 32-bit words of π - 3, by Machin's formula,
