@@ -81,7 +81,7 @@
 // before a call returns; what the caller's own slices hold is the caller's to clear.
 //
 // The first call in a process that hashes checks the code against known answers, which
-// takes about as long as two hashes at cost 4. If that fails, because the build or the
+// takes about as long as a hash of cost 4. If that fails, because the build or the
 // hardware computes wrongly, every call returns an error and none a hash.
 //
 // [A Future-Adaptable Password Scheme]: https://www.usenix.org/legacy/event/usenix99/provos/provos_html/
@@ -89,6 +89,7 @@
 package bcrypt
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -177,7 +178,7 @@ func GenerateFromPassword(password []byte, cost int) ([]byte, error) {
 		return nil, err
 	}
 	var err error
-	if h.digest, err = compute(password, &h.salt, cost, plain); err != nil {
+	if h.digest, err = compute(context.Background(), password, &h.salt, cost, plain); err != nil {
 		return nil, err
 	}
 	return h.appendTo(make([]byte, 0, hashLen)), nil
@@ -198,7 +199,7 @@ func CompareHashAndPassword(hashedPassword, password []byte) error {
 	if err != nil {
 		return err
 	}
-	match, err := h.matches(password)
+	match, err := h.matches(context.Background(), password)
 	if err != nil {
 		return err
 	}
@@ -218,14 +219,14 @@ func Cost(hashedPassword []byte) (int, error) {
 // matches reports whether password has h's digest. How long it takes depends on the
 // cost and, for the few ambiguous passwords, on the password: these take a second
 // reading whatever the version, or the time would tell who has a 2a hash.
-func (h *record) matches(password []byte) (bool, error) {
-	digest, err := compute(password, &h.salt, h.cost, h.version.reading())
+func (h *record) matches(ctx context.Context, password []byte) (bool, error) {
+	digest, err := compute(ctx, password, &h.salt, h.cost, h.version.reading())
 	if err != nil {
 		return false, err
 	}
 	match := subtle.ConstantTimeCompare(digest[:], h.digest[:])
 	if ambiguous(password) {
-		digest, err = compute(password, &h.salt, h.cost, guarded)
+		digest, err = compute(ctx, password, &h.salt, h.cost, guarded)
 		if err != nil {
 			return false, err
 		}
@@ -236,28 +237,24 @@ func (h *record) matches(password []byte) (bool, error) {
 	return match == 1, nil
 }
 
-// lanes keeps lanes that are not in use. They are wiped.
-var lanes = sync.Pool{New: func() any { return new(lane) }}
-
-// compute returns the digest of password, once the self-test has passed.
-func compute(password []byte, salt *[saltSize]byte, cost int, rd reading) (digest [digestSize]byte, err error) {
+// compute is bcrypt(cost, salt, password), figure 3 of the paper, on a core that is free
+// for it. It returns ctx.Err() if ctx ends before.
+func compute(ctx context.Context, password []byte, salt *[saltSize]byte, cost int, rd reading) (digest [digestSize]byte, err error) {
 	if err := selfTest(); err != nil {
 		return digest, err
 	}
-	return run(password, salt, cost, rd), nil
-}
-
-// run is bcrypt(cost, salt, password), figure 3 of the paper.
-func run(password []byte, salt *[saltSize]byte, cost int, rd reading) [digestSize]byte {
-	n := lanes.Get().(*lane)
-	n.setup(password, salt, rd)
-	for range iterations(cost) {
-		n.iterate()
+	j := jobPool.Get().(*job)
+	j.setup(password, salt, rd)
+	j.left, j.cost, j.read = iterations(cost), cost, rd
+	if err = cores.run(ctx, j); err == nil {
+		digest = j.digest()
 	}
-	digest := n.digest()
-	n.wipe()
-	lanes.Put(n)
-	return digest
+	j.wipe()
+	if err == nil && !j.held {
+		j.state, j.passed = fresh, false
+		jobPool.Put(j)
+	}
+	return digest, err
 }
 
 // iterations returns 2^cost. At cost 31 that does not fit in an int of 32 bits.
@@ -272,16 +269,33 @@ var errSelfTest = errors.New("bcrypt: self-test failed: this program or machine 
 // and processors have been the cause. crypt_blowfish does the same on every call.
 var selfTest = sync.OnceValue(checkKnownAnswers)
 
-// checkKnownAnswers hashes a password with the bytes 0x80 and above that faulty
-// bcrypts have read wrongly. The answers are from libxcrypt's test suite.
+// checkKnownAnswers lets each kernel hash a password with bytes of 0x80 and above, which
+// faulty bcrypts have read wrongly, at the cost of 0 that no hash has: one iteration. The
+// password and the answers are those of crypt_blowfish's own self-test.
 func checkKnownAnswers() error {
-	for _, answer := range []string{
-		"$2b$04$abcdefghijklmnopqrstuuUIzecIiCguM2sPh1F7L9IS3zOtmg5Im",
-		"$2x$04$abcdefghijklmnopqrstuu9f4sA9SRA0scUKcRyC5kce8dao2.GKe",
+	answers := [2]record{}
+	for i, text := range []string{
+		"$2b$04$abcdefghijklmnopqrstuui1D709vfamulimlGcq0qq3UvuUasvEa",
+		"$2x$04$abcdefghijklmnopqrstuuVUrPmXD6q/nVSSp7pNDhCR9071IfIRe",
 	} {
-		h, _, err := parse([]byte(answer), true)
-		if err != nil || run([]byte("\xff\xa3345"), &h.salt, h.cost, h.version.reading()) != h.digest {
+		var err error
+		if answers[i], _, err = parse([]byte(text), true); err != nil {
 			return errSelfTest
+		}
+	}
+	c := corePool.Get().(*core)
+	defer corePool.Put(c)
+	for width := 1; width <= maxLanes; width++ {
+		for i := range width {
+			answer := &answers[i%2]
+			c.lanes[i].setup([]byte("8b \xd0\xc1\xd2\xcf\xcc\xd8"), &answer.salt, answer.version.reading())
+		}
+		kernels[width](&c.lanes)
+		for i := range width {
+			if c.lanes[i].digest() != answers[i%2].digest {
+				return errSelfTest
+			}
+			c.lanes[i].wipe()
 		}
 	}
 	return nil

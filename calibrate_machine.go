@@ -1,7 +1,6 @@
 package bcrypt
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,61 +8,82 @@ import (
 
 // maxConcurrency returns how many hashes the cores can have under way at once.
 func maxConcurrency() int {
-	return runtime.GOMAXPROCS(0)
+	return cores.count() * cores.lanes
 }
 
-// A machine is the real [host].
+// A machine is the real [host]. It has hashes of its own on each core, past the
+// scheduler; those of other callers meanwhile go the usual way.
 type machine struct {
 	epoch time.Time
-	lane  *lane
-	own   uint64 // iterations of lane
+	core  *core  // this goroutine's
+	own   uint64 // iterations of its lanes, all together
 
-	others atomic.Uint64 // iterations of the other hashes
+	others atomic.Uint64 // iterations of the other cores
 	quit   atomic.Bool
 	wg     sync.WaitGroup
 }
 
 func newMachine() *machine {
-	return &machine{epoch: time.Now(), lane: lanes.Get().(*lane)}
+	return &machine{epoch: time.Now(), core: corePool.Get().(*core)}
 }
 
 // close ends all that the machine has under way.
 func (m *machine) close() {
 	m.occupy(0)
-	m.lane.wipe()
-	lanes.Put(m.lane)
+	corePool.Put(m.core)
 }
 
 func (m *machine) now() time.Duration { return time.Since(m.epoch) }
 
-// occupy lets each hash but the first, which iterate runs, have a goroutine.
+// occupy spreads the hashes evenly over the cores. This goroutine's has the most lanes.
 func (m *machine) occupy(hashes int) {
 	m.quit.Store(true)
 	m.wg.Wait()
 	m.quit.Store(false)
 	m.own = 0
 	m.others.Store(0)
-	for range hashes - 1 {
+
+	n := min(cores.count(), hashes)
+	vacate(m.core)
+	for i := range n {
+		width := (hashes + n - 1 - i) / n
+		if i == 0 {
+			fill(m.core, width)
+			continue
+		}
 		m.wg.Go(func() {
-			n := lanes.Get().(*lane)
-			n.setup(nil, new([saltSize]byte), plain)
+			c := corePool.Get().(*core)
+			fill(c, width)
 			for !m.quit.Load() {
-				n.iterate()
-				m.others.Add(1)
+				kernels[width](&c.lanes)
+				m.others.Add(uint64(width))
 			}
-			n.wipe()
-			lanes.Put(n)
+			vacate(c)
+			corePool.Put(c)
 		})
 	}
 }
 
-func (m *machine) setup() {
-	m.lane.setup(nil, new([saltSize]byte), plain)
+// fill sets up hashes in so many lanes of c.
+func fill(c *core, width int) {
+	c.width = width
+	for i := range width {
+		c.lanes[i].setup(nil, new([saltSize]byte), plain)
+	}
 }
 
+func vacate(c *core) {
+	for i := range c.width {
+		c.lanes[i].wipe()
+	}
+	c.width = 0
+}
+
+func (m *machine) setup() { fill(m.core, m.core.width) }
+
 func (m *machine) iterate() {
-	m.lane.iterate()
-	m.own++
+	kernels[m.core.width](&m.core.lanes)
+	m.own += uint64(m.core.width)
 }
 
 func (m *machine) done() uint64 { return m.own + m.others.Load() }

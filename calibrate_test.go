@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
@@ -77,7 +76,7 @@ func TestCalibrateHere(t *testing.T) {
 }
 
 func TestCalibration(t *testing.T) {
-	cores := float64(runtime.GOMAXPROCS(0))
+	hashes := float64(maxConcurrency())
 	result, err := calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 12, result.Cost)
@@ -87,7 +86,7 @@ func TestCalibration(t *testing.T) {
 	require.InDelta(t, 2*4096.68*50e3, float64(result.Forecast), 2e6)
 	require.Equal(t, result.Median, result.Alone)
 	require.InDelta(t, float64(result.Median), float64(result.Loaded), 1e6)
-	require.InDelta(t, cores/0.2048, result.Rate, 0.05*cores)
+	require.InDelta(t, hashes/0.2048, result.Rate, 0.05*hashes)
 	require.InDelta(t, 20000, result.IterationsPerSecond, 100)
 	require.Len(t, result.Splits, 9)
 	require.False(t, raceEnabled != (len(result.Warnings) == 1), "%v", result.Warnings)
@@ -101,26 +100,26 @@ func TestCalibration(t *testing.T) {
 }
 
 func TestCalibrateMinRate(t *testing.T) {
-	cores := float64(runtime.GOMAXPROCS(0))
-	// A core does 9.76 hashes of cost 11 a second, and 4.88 of cost 12.
-	result, err := calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 4.8 * cores})
+	hashes := float64(maxConcurrency())
+	// With all under way, each is done 9.76 times a second at cost 11, and 4.88 at cost 12.
+	result, err := calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 4.8 * hashes})
 	require.NoError(t, err)
 	require.Equal(t, 12, result.Cost)
 	require.Equal(t, StoppedByLimit, result.StoppedBy)
 
-	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 4.95 * cores})
+	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 4.95 * hashes})
 	require.NoError(t, err)
 	require.Equal(t, 11, result.Cost)
 	require.Equal(t, StoppedByRate, result.StoppedBy)
-	require.InDelta(t, 9.76*cores, result.Rate, 0.1*cores)
+	require.InDelta(t, 9.76*hashes, result.Rate, 0.1*hashes)
 	require.InDelta(t, 2048.68*50e3, float64(result.Median), 1e6)
 
-	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 100 * cores})
+	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 100 * hashes})
 	var tooSlow *CostTooSlowError
 	require.ErrorAs(t, err, &tooSlow)
 	require.Equal(t, 10, tooSlow.Cost)
-	require.InDelta(t, 19.5*cores, tooSlow.Rate, 0.2*cores)
-	require.Equal(t, 100*cores, tooSlow.MinRate)
+	require.InDelta(t, 19.5*hashes, tooSlow.Rate, 0.2*hashes)
+	require.Equal(t, 100*hashes, tooSlow.MinRate)
 	require.Contains(t, err.Error(), "hashes of cost 10 per second, fewer than the ")
 	require.Zero(t, result.Cost)
 	require.Equal(t, StoppedByRate, result.StoppedBy)

@@ -5,7 +5,7 @@ import "encoding/binary"
 // This file is EksBlowfish, the cipher of bcrypt: sections 4 and 5 of Provos and
 // Mazières, "A Future-Adaptable Password Scheme" (USENIX 1999), over Blowfish as
 // Schneier published it in 1994. It is one lane, in portable Go, and its names and
-// formulas are the papers'.
+// formulas are the papers'. eksblowfish_lanes.go has the loop again, for several lanes.
 //
 // An iteration is one of bcrypt's 2^cost loops: ExpandKey with the key, then with
 // the salt. A round is one of the 16 in a Blowfish block.
@@ -100,13 +100,18 @@ func ambiguous(password []byte) bool {
 	return behind != 0
 }
 
-// setup is EksBlowfishSetup up to its loop: state = InitState(), then
-// ExpandKey(state, salt, key). It keeps neither slice.
+// setup is EksBlowfishSetup up to its loop. It keeps neither the password nor the salt.
 func (n *lane) setup(password []byte, salt *[saltSize]byte, rd reading) {
 	for i := range 18 {
 		n.keys[0][i] = keyWord(password, rd, i)
 		n.keys[1][i] = binary.BigEndian.Uint32(salt[i%4*4:])
 	}
+	n.start(rd)
+}
+
+// start is setup with the keys that are there: state = InitState(), then
+// ExpandKey(state, salt, key).
+func (n *lane) start(rd reading) {
 	n.state = initialState
 	n.mix(&n.keys[0])
 	if rd == guarded {

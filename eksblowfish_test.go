@@ -44,18 +44,6 @@ func TestWipe(t *testing.T) {
 	n.iterate()
 	n.wipe()
 	require.Equal(t, lane{}, *n)
-
-	// The pool may drop what is put in, and with the race detector does so at random.
-	for range 1000 {
-		mine := new(lane)
-		lanes.Put(mine)
-		run([]byte("password"), &[saltSize]byte{1}, 4, plain)
-		if got := lanes.Get().(*lane); got == mine {
-			require.Equal(t, lane{}, *got)
-			return
-		}
-	}
-	t.Fatal("the pool never gave back a lane")
 }
 
 // A caller's slices are neither written, up to their capacity, nor read once a call has

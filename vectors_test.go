@@ -3,6 +3,7 @@ package bcrypt
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -178,7 +179,7 @@ func TestRefusals(t *testing.T) {
 			h, _, strictErr := parse(hash, true)
 			if strictErr == nil {
 				strict = mismatch
-				ok, err := h.matches(v.Password)
+				ok, err := h.matches(context.Background(), v.Password)
 				require.NoError(t, err)
 				if ok {
 					strict = match

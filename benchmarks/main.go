@@ -1,10 +1,11 @@
 // Command benchmarks measures package bcrypt side by side with its peers.
 //
 //	go run ./benchmarks alone
+//	go run ./benchmarks load
 //	go run -tags libxcrypt ./benchmarks alone
 //
-// Machines are noisy, and drift: so the implementations take turns, hash by hash, in one
-// process, and what counts is the ratio of their medians.
+// Machines are noisy, and drift: so the implementations take turns in one process, and
+// what counts is the ratio of their medians.
 package main
 
 import (
@@ -20,22 +21,26 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 101, "how many hashes of each implementation and cost")
+	rounds := flag.Int("rounds", 0, "how often each implementation has its turn (default 101 for alone, 5 for load)")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone|load")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() != 1 || flag.Arg(0) != "alone" || *rounds < 1 {
+	measure, ok := map[string]func(rounds int){"alone": alone, "load": underLoad}[flag.Arg(0)]
+	if !ok || flag.NArg() != 1 || *rounds < 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	alone(*rounds)
+	fmt.Printf("%s, %s/%s, GOMAXPROCS %d\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	measure(*rounds)
 }
 
 // alone prints the time of one hash at a time.
 func alone(rounds int) {
-	fmt.Printf("%s, %s/%s, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds)
+	if rounds == 0 {
+		rounds = 101
+	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "cost\timplementation\tmedian ms\tns a round\tof x-crypto\t")
 	for _, cost := range []int{8, 10} {
@@ -79,4 +84,24 @@ func aloneMedians(rounds, cost int) []time.Duration {
 // 2^(cost+1)+1 key expansions.
 func blowfishRounds(cost int) float64 {
 	return float64(uint64(1)<<(cost+1)+1) * 521 * 16
+}
+
+// underLoad prints what callers see when all cores are busy.
+func underLoad(rounds int) {
+	if rounds == 0 {
+		rounds = 5
+	}
+	loads := measureLoads(rounds, []int{8, 10}, []int{1, 2, 4, 8, 32})
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "cost\tcallers a core\timplementation\thashes/s\tof x-crypto\tmedian ms\tof x-crypto\tp99 ms\tof x-crypto\t")
+	for row := range loads[0] {
+		for i, p := range peers {
+			l, x := loads[i][row], loads[1][row]
+			fmt.Fprintf(w, "%d\t%d\t%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t\n", l.cost, l.callers, p.name,
+				l.perSecond, l.perSecond/x.perSecond,
+				l.median.Seconds()*1e3, l.median.Seconds()/x.median.Seconds(),
+				l.p99.Seconds()*1e3, l.p99.Seconds()/x.p99.Seconds())
+		}
+	}
+	w.Flush()
 }

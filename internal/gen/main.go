@@ -13,6 +13,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("gen: ")
 	write("eksblowfish_tables.go", tables)
+	write("eksblowfish_lanes.go", lanes)
 }
 
 // write formats what source writes and stores it in the file name.

@@ -1,0 +1,660 @@
+package bcrypt
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each kernel does to its lanes, and to no other, what the one-lane core does.
+func TestKernels(t *testing.T) {
+	random := rand.New(rand.NewChaCha8([32]byte{}))
+	fills := map[string]func() uint32{
+		"random": random.Uint32,
+		"zeros":  func() uint32 { return 0 },
+		"ones":   func() uint32 { return 0xffffffff },
+		"mixed":  func() uint32 { return []uint32{0, 0xffffffff, 0x80808080, random.Uint32()}[random.IntN(4)] },
+	}
+	for name, word := range fills {
+		for width := 1; width <= maxLanes; width++ {
+			t.Run(fmt.Sprintf("%s,width=%d", name, width), func(t *testing.T) {
+				var lanes [maxLanes]lane
+				for i := range lanes {
+					for w := range lanes[i].state {
+						lanes[i].state[w] = word()
+					}
+					for w := range 18 {
+						lanes[i].keys[0][w], lanes[i].keys[1][w] = word(), word()
+					}
+				}
+				want := lanes
+				for range 3 {
+					kernels[width](&lanes)
+					for i := range width {
+						want[i].iterate()
+					}
+				}
+				require.True(t, want == lanes)
+			})
+		}
+	}
+}
+
+// newJob is a job as compute makes it.
+func newJob(password string, cost int) *job {
+	j := jobPool.New().(*job)
+	j.setup([]byte(password), &[saltSize]byte{1}, plain)
+	j.left, j.cost, j.read = iterations(cost), cost, plain
+	return j
+}
+
+// requireIdle fails unless nothing runs or waits in s.
+func requireIdle(t *testing.T, s *scheduler) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Zero(t, s.leaders, "leaders")
+	require.Zero(t, s.laned, "jobs in lanes")
+	require.Zero(t, s.line.length, "jobs in line")
+	require.Nil(t, s.line.first())
+}
+
+// Random arrivals, costs, cancellations, limits and numbers of processors: everyone gets
+// just the right hash, or the error of the context, and nothing is left behind.
+func TestSchedulerStress(t *testing.T) {
+	const lowest, highest = 4, 9
+	rounds, callers := 12, 24
+	if testing.Short() {
+		rounds, callers = 3, 12
+	}
+	passwords := []string{"", "U*U", "\xff\xff\xa3", "correct horse battery staple"}
+	want := map[string][highest + 1][digestSize]byte{}
+	for _, password := range passwords {
+		var digests [highest + 1][digestSize]byte
+		for cost := lowest; cost <= highest; cost++ {
+			digests[cost] = hashAlone([]byte(password), &[saltSize]byte{1}, cost, plain)
+		}
+		want[password] = digests
+	}
+
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	defer LimitCores(LimitCores(0))
+	goroutines := runtime.NumGoroutine()
+	var cancelledJobs, finished atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(caller)))
+			for range rounds {
+				time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+				if caller == 0 {
+					LimitCores(r.IntN(4))
+					runtime.GOMAXPROCS(1 + r.IntN(4))
+				}
+				ctx, cancel := context.Background(), func() {}
+				switch r.IntN(3) {
+				case 0:
+					ctx, cancel = context.WithCancel(ctx)
+				case 1:
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(30))*time.Millisecond)
+				}
+				password, cost := passwords[r.IntN(len(passwords))], lowest+r.IntN(highest-lowest+1)
+				digest, err := compute(ctx, []byte(password), &[saltSize]byte{1}, cost, plain)
+				cancel()
+				if err != nil {
+					cancelledJobs.Add(1)
+					if err != ctx.Err() || digest != [digestSize]byte{} {
+						t.Errorf("error %v, context %v, digest %x", err, ctx.Err(), digest)
+					}
+				} else if finished.Add(1); digest != want[password][cost] {
+					t.Errorf("a wrong digest at cost %d", cost)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, finished.Load())
+	t.Logf("%d done, %d cancelled", finished.Load(), cancelledJobs.Load())
+	requireIdle(t, &cores)
+	for range 100 { // for goroutines of AfterFunc
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+}
+
+// A caller that fails in the middle of an iteration takes no other with it: they start
+// anew, with another leader, and get the right hash.
+func TestSchedulerPanic(t *testing.T) {
+	s := &scheduler{lanes: maxLanes, limit: 1}
+	var panics atomic.Int32
+	sane := kernels
+	defer func() { kernels = sane }()
+	for width := 2; width <= maxLanes; width++ {
+		kernels[width] = func(lanes *[maxLanes]lane) {
+			if panics.Add(1) == 20 {
+				lanes[0].state[7] ^= 1
+				lanes[1].state[7] ^= 1
+				panic("half done")
+			}
+			sane[width](lanes)
+		}
+	}
+
+	var failed, right atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			defer func() {
+				if recover() != nil {
+					failed.Add(1)
+				}
+			}()
+			password := fmt.Sprint(i)
+			j := newJob(password, 6)
+			if err := s.run(context.Background(), j); err == nil && j.digest() == hashAlone([]byte(password), &[saltSize]byte{1}, 6, plain) {
+				right.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, failed.Load())
+	require.EqualValues(t, 4, right.Load())
+	requireIdle(t, s)
+}
+
+// Users test their services in bubbles of testing/synctest, while other tests of the same
+// process hash outside of them.
+func TestSchedulerBubbles(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var outside sync.WaitGroup
+	for range 3 * runtime.GOMAXPROCS(0) {
+		outside.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := GenerateFromPassword(nil, MinCost); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 {
+			for range 2 * runtime.GOMAXPROCS(0) {
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					digest, err := compute(ctx, []byte("password"), &[saltSize]byte{1}, MinCost, plain)
+					if err != nil || digest != hashAlone([]byte("password"), &[saltSize]byte{1}, MinCost, plain) {
+						t.Errorf("%x, %v", digest, err)
+					}
+				}()
+			}
+			time.Sleep(time.Second) // of the bubble
+		}
+	})
+	cancel()
+	outside.Wait()
+	requireIdle(t, &cores)
+}
+
+// A caller whose hash is done runs soon, with all processors led: within a few times what
+// its iterations take. Without the leader's yield it waits for a time slice to end, 10 ms.
+func TestSchedulerWakeUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures time, which the race detector and emulators distort")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() { compute(ctx, nil, new([saltSize]byte), 20, plain) })
+	}
+	for deadline := time.Now().Add(10 * time.Second); cores.busy() < runtime.GOMAXPROCS(0) && time.Now().Before(deadline); {
+		runtime.Gosched()
+	}
+
+	var alone, among []time.Duration
+	for range 101 {
+		start := time.Now()
+		hashAlone(nil, new([saltSize]byte), MinCost, plain)
+		alone = append(alone, time.Since(start))
+		start = time.Now()
+		if _, err := GenerateFromPassword(nil, MinCost); err != nil {
+			t.Error(err)
+		}
+		among = append(among, time.Since(start))
+	}
+	cancel()
+	wg.Wait()
+	t.Logf("a hash of cost 4 takes %v alone, %v in another's lane (medians)", median(alone), median(among))
+	require.Less(t, median(among), 4*median(alone))
+	requireIdle(t, &cores)
+}
+
+// busy returns how many cores are led.
+func (s *scheduler) busy() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaders
+}
+
+// A stepper drives a scheduler without goroutines, one atomic step after another. Hashes
+// are not computed; a word of the key tells whose a lane is.
+type stepper struct {
+	*scheduler
+	t       testing.TB
+	callers []*stepCaller
+}
+
+type stepCaller struct {
+	job       *job
+	at        int   // where its goroutine is in run: one of the constants below
+	leads     *core // with atLeading
+	iteration uint64
+	err       bool // ctx has ended
+}
+
+const (
+	atStart = iota
+	atSleep
+	atLook // woken, or never asleep
+	atLeading
+	atEnd
+)
+
+func newStepper(t testing.TB, cores, lanes int, left ...uint64) *stepper {
+	if runtime.GOMAXPROCS(0) < 4 { // or it limits the leaders
+		procs := runtime.GOMAXPROCS(4)
+		t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
+	}
+	s := &stepper{scheduler: &scheduler{limit: cores, lanes: lanes}, t: t}
+	for i, n := range left {
+		j := jobPool.New().(*job)
+		j.left = n
+		j.keys[0][0] = uint32(i + 1)
+		s.callers = append(s.callers, &stepCaller{job: j})
+	}
+	return s
+}
+
+// enabled reports whether the caller's goroutine can go on.
+func (s *stepper) enabled(c *stepCaller) bool {
+	return c.at != atEnd && (c.at != atSleep || !c.job.owed)
+}
+
+// step lets the caller's goroutine go on to where it can next be interrupted.
+func (s *stepper) step(c *stepCaller) {
+	switch c.at {
+	case atStart:
+		c.at = atLook
+		if s.begin(c.job) {
+			c.at = atSleep
+		}
+	case atSleep:
+		if !c.job.asleep.TryLock() {
+			s.t.Fatal("woken, but the mutex is locked")
+		}
+		c.at = atLook
+	case atLook:
+		if c.leads, c.job.offer = c.job.offer, nil; c.leads != nil {
+			c.at = atLeading
+		} else {
+			if c.job.state != done && c.job.state != cancelled {
+				s.t.Fatalf("woken for nothing: %v", s)
+			}
+			c.at = atEnd
+		}
+	case atLeading:
+		state := s.boundary(c.leads, c.job)
+		if state == laned {
+			for _, j := range c.leads.jobs[:c.leads.width] {
+				j.left--
+			}
+			c.iteration++
+			break
+		}
+		s.passOn(c.leads, c.job, state)
+		c.leads = nil
+		c.at = atLook
+		if state == queued {
+			c.at = atSleep
+		}
+	}
+	s.check()
+}
+
+// check checks the invariants at the top of scheduler.go.
+func (s *stepper) check() {
+	must := func(ok bool, what string) {
+		if !ok {
+			s.t.Helper()
+			s.t.Fatalf("broken: %s; %v", what, s)
+		}
+	}
+	led := map[*core]int{}
+	for _, c := range s.callers {
+		if c.at == atLeading {
+			led[c.leads]++
+		}
+		if c.job.offer != nil {
+			led[c.job.offer]++
+		}
+	}
+	must(len(led) == s.leaders, "the cores that are led are those counted")
+	place := map[*job]int{}
+	inLanes := 0
+	for c, leaders := range led {
+		must(leaders == 1, "a core has one leader")
+		inLanes += c.width
+		for i, j := range c.jobs {
+			hash := c.lanes[i].keys[0][0]
+			if i >= c.width {
+				must(j == nil && hash == 0, "a lane that is not in use is empty")
+				continue
+			}
+			place[j]++
+			must(j.state == laned || j.state == cancelled, "a job in a lane is laned or cancelled")
+			must(hash != 0 && s.callers[hash-1].job == j && j.keys[0][0] == 0, "the hash is in its lane alone")
+		}
+	}
+	must(s.laned == inLanes, "the jobs in lanes are those counted")
+	waiting := 0
+	for _, list := range s.line.lists {
+		for j := list.first; j != nil; j = j.next {
+			place[j]++
+			waiting++
+			must(j.state == queued && j.owed && j.keys[0][0] != 0, "a job in line is queued, its caller owed a wake-up")
+		}
+	}
+	must(s.line.length == waiting, "the jobs in line are those counted")
+	must(waiting == 0 || s.leaders > 0, "somebody leads while jobs wait")
+	for _, c := range s.callers {
+		switch c.job.state {
+		case laned, queued:
+			must(place[c.job] == 1, "a job is in one place")
+		case done:
+			must(c.job.left == 0 && c.job.keys[0][0] != 0, "a job that is done has its hash")
+		}
+	}
+}
+
+// All interleavings of a few callers and cancellations, and a limit that falls and rises:
+// from every state that can be reached, everyone gets to the end.
+func TestSchedulerModel(t *testing.T) {
+	for _, m := range []struct {
+		name         string
+		cores, lanes int
+		left         []uint64
+		cancel       int  // so many callers are cancelled, at any time
+		limits       bool // the limit changes to 1 and 2 at any time
+	}{
+		{"one core, two lanes", 1, 2, []uint64{1, 2, 2}, 3, false},
+		{"two cores, two lanes", 2, 2, []uint64{2, 1, 2}, 3, false},
+		{"four callers", 1, 2, []uint64{1, 1, 2, 1}, 2, false},
+		{"two cores, changing limit", 2, 2, []uint64{2, 2, 1}, 0, true},
+		{"long ones give way", 1, 2, []uint64{1, 17, 17}, 1, false},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			seen := map[string]bool{}
+			ends := 0
+			var explore func(path []int)
+			// An action is the step of a caller, its cancellation, or a change of the limit.
+			actions := 2*len(m.left) + 2
+			explore = func(path []int) {
+				s := newStepper(t, m.cores, m.lanes, m.left...)
+				for _, a := range path {
+					s.act(a)
+				}
+				key := s.String()
+				if seen[key] {
+					return
+				}
+				seen[key] = true
+				live := false
+				for a := range actions {
+					n := len(m.left)
+					switch {
+					case a < n && s.enabled(s.callers[a]):
+						live = true
+					case a >= n && a < n+m.cancel && !s.callers[a-n].err && s.callers[a-n].at != atEnd:
+					case a >= 2*n && m.limits && s.limit != a-2*n+1:
+					default:
+						continue
+					}
+					explore(append(path[:len(path):len(path)], a))
+				}
+				if live {
+					return
+				}
+				ends++
+				for i, c := range s.callers {
+					require.Equal(t, atEnd, c.at, "caller %d is stuck after %v", i, path)
+					require.True(t, c.job.state == done || c.err)
+				}
+				requireIdle(t, s.scheduler)
+			}
+			explore(nil)
+			t.Logf("%d states, %d ends", len(seen), ends)
+			require.Greater(t, len(seen), 100)
+		})
+	}
+}
+
+// act does the action with number a of TestSchedulerModel.
+func (s *stepper) act(a int) {
+	n := len(s.callers)
+	switch {
+	case a < n:
+		s.step(s.callers[a])
+	case a < 2*n:
+		s.callers[a-n].err = true
+		s.cancel(s.callers[a-n].job)
+		s.check()
+	default:
+		s.setLimit(a - 2*n + 1)
+	}
+}
+
+// String tells all that the next steps depend on.
+func (s *stepper) String() string {
+	names := map[*core]int{}
+	text := fmt.Sprint(s.limit, s.leaders)
+	ids := map[*job]int{}
+	for i, c := range s.callers {
+		ids[c.job] = i
+	}
+	for _, c := range s.callers {
+		j := c.job
+		text += fmt.Sprintf("|%d %d %d %t %t %t", c.at, j.state, j.left, j.owed, j.passed, c.err)
+		for _, k := range []*core{c.leads, j.offer} {
+			if k == nil {
+				text += " -"
+				continue
+			}
+			if _, ok := names[k]; !ok {
+				names[k] = len(names)
+			}
+			text += fmt.Sprintf(" core %d:", names[k])
+			for _, in := range k.jobs[:k.width] {
+				text += fmt.Sprint(ids[in], ",")
+			}
+		}
+	}
+	var order []int
+	for _, list := range s.line.lists {
+		for j := list.first; j != nil; j = j.next {
+			order = append(order, ids[j])
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(s.callers[a].job.number) - int(s.callers[b].job.number) })
+	return text + fmt.Sprint(order)
+}
+
+// start lets callers begin, up to their sleep or their lead.
+func (s *stepper) start(callers ...int) {
+	for _, i := range callers {
+		for c := s.callers[i]; c.at == atStart || c.at == atLook; {
+			s.step(c)
+		}
+	}
+}
+
+// finish lets all callers go on, round by round, until the caller is at its end, and
+// returns how many iterations its last leader, or it, ran meanwhile.
+func (s *stepper) finish(caller int) (rounds int) {
+	for ; s.callers[caller].at != atEnd; rounds++ {
+		for _, c := range s.callers {
+			if s.enabled(c) {
+				s.step(c)
+			}
+		}
+	}
+	return rounds
+}
+
+// Callers that wait get the kernel of their number, one more at each boundary, and the
+// first one first.
+func TestSchedulerWidth(t *testing.T) {
+	s := newStepper(t, 1, maxLanes, 100, 100, 100, 100, 100, 100, 100)
+	s.start(0, 1, 2)
+	leader := s.callers[0]
+	widths := []int{}
+	for range 4 {
+		s.step(leader)
+		widths = append(widths, leader.leads.width)
+	}
+	require.Equal(t, []int{2, 3, 3, 3}, widths)
+	s.start(3, 4, 5, 6)
+	for range 4 {
+		s.step(leader)
+	}
+	require.Equal(t, maxLanes, leader.leads.width)
+	for i := range maxLanes {
+		require.Equal(t, s.callers[i].job, leader.leads.jobs[i])
+	}
+	require.Equal(t, s.callers[5].job, s.line.first())
+	s.finish(6)
+}
+
+// Lanes spread evenly over leaders; but one that the system has stopped keeps none from
+// being taken.
+func TestSchedulerSpread(t *testing.T) {
+	s := newStepper(t, 2, maxLanes, 100, 100, 100, 100, 100, 100)
+	s.start(0, 1, 2, 3, 4, 5)
+	a, b := s.callers[0], s.callers[1]
+	for range 3 {
+		s.step(a)
+		s.step(b)
+	}
+	require.Equal(t, 3, a.leads.width)
+	require.Equal(t, 3, b.leads.width)
+
+	s = newStepper(t, 2, maxLanes, 100, 100, 100, 100, 100, 100)
+	s.start(0, 1, 2, 3, 4, 5)
+	a, b = s.callers[0], s.callers[1]
+	for range 7 { // b does not run
+		s.step(a)
+	}
+	require.Equal(t, 5, a.leads.width)
+	require.Equal(t, 1, b.leads.width)
+
+	// When a core falls idle, it gets half of the lanes.
+	b.job.left = 0
+	s.step(b)
+	s.step(b)
+	s.step(a)
+	require.Equal(t, 3, a.leads.width)
+	require.Equal(t, 2, s.leaders)
+	for i := range s.callers {
+		s.finish(i)
+	}
+	requireIdle(t, s.scheduler)
+}
+
+// A hash of cost 8 among five of cost 15 a core is done after its own 256 iterations, one
+// boundary and what it takes to wake up; so among many more; and the long ones get done.
+func TestSchedulerStarvation(t *testing.T) {
+	for _, long := range []int{5, 50} {
+		left := slices.Repeat([]uint64{1 << 15}, long)
+		s := newStepper(t, 1, maxLanes, append(left, 1<<8)...)
+		for i := range long {
+			s.start(i)
+		}
+		for range 20 {
+			s.step(s.callers[0])
+		}
+		s.start(long)
+		require.LessOrEqual(t, s.finish(long), 1<<8+5)
+		if long == 5 {
+			for i := range long {
+				s.finish(i)
+			}
+			requireIdle(t, s.scheduler)
+		}
+	}
+
+	// Short ones without end, but one lane is left to the long.
+	s := newStepper(t, 1, maxLanes, slices.Concat(slices.Repeat([]uint64{1 << 15}, 5), slices.Repeat([]uint64{1 << 8}, 1000))...)
+	s.start(0, 1, 2, 3, 4)
+	for i := range 20 {
+		s.start(5 + i)
+	}
+	next := 25
+	longDone := 0
+	for longDone == 0 && next < len(s.callers) {
+		ended := 0
+		for i, c := range s.callers {
+			if c.at != atStart && s.enabled(c) {
+				s.step(c)
+			}
+			if c.at == atEnd {
+				if ended++; i < 5 {
+					longDone++
+				}
+			}
+		}
+		for next < len(s.callers) && next-ended < 25 {
+			s.start(next)
+			next++
+		}
+	}
+	require.Positive(t, longDone)
+}
+
+// Limits that fall and rise under load hold once leaders are done.
+func TestSchedulerLimit(t *testing.T) {
+	require.Equal(t, 0, LimitCores(-3))
+	require.Equal(t, 0, LimitCores(1))
+	require.Equal(t, 1, LimitCores(0))
+
+	s := newStepper(t, 3, maxLanes, 10, 20, 30, 30, 30, 30)
+	s.start(0, 1, 2, 3, 4, 5)
+	require.Equal(t, 3, s.leaders)
+	s.setLimit(1)
+	s.finish(1)
+	require.Equal(t, 1, s.leaders)
+	s.setLimit(2)
+	for range 2 {
+		for _, c := range s.callers {
+			if s.enabled(c) {
+				s.step(c)
+			}
+		}
+	}
+	require.Equal(t, 2, s.leaders)
+	for i := range s.callers {
+		s.finish(i)
+	}
+	requireIdle(t, s.scheduler)
+}
