@@ -36,7 +36,8 @@ type simHost struct {
 
 	hashes    int // under way
 	ran       uint64
-	onIterate func() // before each iteration
+	started   float64 // the present hash
+	onIterate func()  // before each iteration
 	onUsage   func(usage) usage
 }
 
@@ -71,8 +72,12 @@ func (h *simHost) now() time.Duration {
 }
 
 func (h *simHost) occupy(hashes int) { h.hashes, h.ran = hashes, 0 }
-func (h *simHost) setup()            { h.work(setupShare * h.iter) }
 func (h *simHost) done() uint64      { return h.ran * uint64(max(h.hashes, 1)) }
+
+func (h *simHost) setup() {
+	h.started = h.t
+	h.work(setupShare * h.iter)
+}
 
 func (h *simHost) iterate() {
 	if h.onIterate != nil {

@@ -164,11 +164,9 @@ func TestCalibrateLongTimes(t *testing.T) {
 // no pass.
 func TestCalibrateEarlyStall(t *testing.T) {
 	h := steadyHost()
-	stalled := time.Duration(0)
 	h.onIterate = func() {
-		if d := time.Duration(h.t); h.ran == 0 || d-stalled > 200*time.Millisecond {
+		if h.t-h.started < h.iter {
 			h.work(20 * ms)
-			stalled = time.Duration(h.t)
 		}
 	}
 	result, err := calibrateOn(h, Calibrator{MaxDuration: 250 * time.Millisecond})

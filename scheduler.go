@@ -163,7 +163,7 @@ func (s *scheduler) run(ctx context.Context, j *job) error {
 			sleep = s.lead(c, j)
 		case state == done:
 			return nil
-		default:
+		default: // cancelled
 			return ctx.Err()
 		}
 	}

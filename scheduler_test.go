@@ -258,11 +258,11 @@ type stepper struct {
 }
 
 type stepCaller struct {
-	job       *job
-	at        int   // where its goroutine is in run: one of the constants below
-	leads     *core // with atLeading
-	iteration uint64
-	err       bool // ctx has ended
+	job   *job
+	at    int   // where its goroutine is in run: one of the constants below
+	leads *core // with atLeading and atPassOn
+	left  jobState
+	err   bool // ctx has ended
 }
 
 const (
@@ -270,6 +270,7 @@ const (
 	atSleep
 	atLook // woken, or never asleep
 	atLeading
+	atPassOn
 	atEnd
 )
 
@@ -279,13 +280,19 @@ func newStepper(t testing.TB, cores, lanes int, left ...uint64) *stepper {
 		t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
 	}
 	s := &stepper{scheduler: &scheduler{limit: cores, lanes: lanes}, t: t}
-	for i, n := range left {
-		j := jobPool.New().(*job)
-		j.left = n
-		j.keys[0][0] = uint32(i + 1)
-		s.callers = append(s.callers, &stepCaller{job: j})
+	for _, n := range left {
+		s.extra(n)
 	}
 	return s
+}
+
+// extra adds a caller.
+func (s *stepper) extra(left uint64) *stepCaller {
+	j := jobPool.New().(*job)
+	j.left = left
+	s.callers = append(s.callers, &stepCaller{job: j})
+	j.keys[0][0] = uint32(len(s.callers))
+	return s.callers[len(s.callers)-1]
 }
 
 // enabled reports whether the caller's goroutine can go on.
@@ -316,18 +323,18 @@ func (s *stepper) step(c *stepCaller) {
 			c.at = atEnd
 		}
 	case atLeading:
-		state := s.boundary(c.leads, c.job)
-		if state == laned {
-			for _, j := range c.leads.jobs[:c.leads.width] {
-				j.left--
-			}
-			c.iteration++
+		if c.left = s.boundary(c.leads, c.job); c.left != laned {
+			c.at = atPassOn
 			break
 		}
-		s.passOn(c.leads, c.job, state)
+		for _, j := range c.leads.jobs[:c.leads.width] {
+			j.left--
+		}
+	case atPassOn:
+		s.passOn(c.leads, c.job, c.left)
 		c.leads = nil
 		c.at = atLook
-		if state == queued {
+		if c.left == queued {
 			c.at = atSleep
 		}
 	}
@@ -344,9 +351,10 @@ func (s *stepper) check() {
 	}
 	led := map[*core]int{}
 	for _, c := range s.callers {
-		if c.at == atLeading {
+		if c.leads != nil {
 			led[c.leads]++
 		}
+		must(c.at != atLeading || slices.Contains(c.leads.jobs[:], c.job), "a leader's job is in the core that it leads")
 		if c.job.offer != nil {
 			led[c.job.offer]++
 		}
@@ -392,7 +400,7 @@ func (s *stepper) check() {
 // All interleavings of a few callers and cancellations, and a limit that falls and rises:
 // from every state that can be reached, everyone gets to the end.
 func TestSchedulerModel(t *testing.T) {
-	for _, m := range []struct {
+	models := []struct {
 		name         string
 		cores, lanes int
 		left         []uint64
@@ -400,11 +408,15 @@ func TestSchedulerModel(t *testing.T) {
 		limits       bool // the limit changes to 1 and 2 at any time
 	}{
 		{"one core, two lanes", 1, 2, []uint64{1, 2, 2}, 3, false},
-		{"two cores, two lanes", 2, 2, []uint64{2, 1, 2}, 3, false},
-		{"four callers", 1, 2, []uint64{1, 1, 2, 1}, 2, false},
+		{"two cores, two lanes", 2, 2, []uint64{2, 1, 2}, 2, false},
+		{"four callers", 1, 2, []uint64{1, 1, 2, 1}, 1, false},
 		{"two cores, changing limit", 2, 2, []uint64{2, 2, 1}, 0, true},
 		{"long ones give way", 1, 2, []uint64{1, 17, 17}, 1, false},
-	} {
+	}
+	if testing.Short() {
+		models = models[3:4]
+	}
+	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
 			seen := map[string]bool{}
 			ends := 0
@@ -476,7 +488,7 @@ func (s *stepper) String() string {
 	}
 	for _, c := range s.callers {
 		j := c.job
-		text += fmt.Sprintf("|%d %d %d %t %t %t", c.at, j.state, j.left, j.owed, j.passed, c.err)
+		text += fmt.Sprintf("|%d %d %d %d %t %t %t", c.at, c.left, j.state, j.left, j.owed, j.passed, c.err)
 		for _, k := range []*core{c.leads, j.offer} {
 			if k == nil {
 				text += " -"
@@ -541,9 +553,9 @@ func TestSchedulerWidth(t *testing.T) {
 	}
 	require.Equal(t, maxLanes, leader.leads.width)
 	for i := range maxLanes {
-		require.Equal(t, s.callers[i].job, leader.leads.jobs[i])
+		require.True(t, s.callers[i].job == leader.leads.jobs[i])
 	}
-	require.Equal(t, s.callers[5].job, s.line.first())
+	require.True(t, s.callers[5].job == s.line.first())
 	s.finish(6)
 }
 
@@ -569,17 +581,109 @@ func TestSchedulerSpread(t *testing.T) {
 	require.Equal(t, 5, a.leads.width)
 	require.Equal(t, 1, b.leads.width)
 
-	// When a core falls idle, it gets half of the lanes.
-	b.job.left = 0
-	s.step(b)
-	s.step(b)
+	// One with more lanes than the average leaves a newcomer to the others, once.
+	c := s.extra(100)
+	s.start(6)
+	b.job.left = 50
+	a.leads.jobs[4].left = 0
 	s.step(a)
-	require.Equal(t, 3, a.leads.width)
+	require.Equal(t, 4, a.leads.width)
+	require.Equal(t, queued, c.job.state)
+	s.step(b)
+	require.Equal(t, 2, b.leads.width)
+	require.Equal(t, laned, c.job.state)
+
+	// When a core falls idle, it gets half of the lanes, but not the leader's own.
+	a.leads.jobs[0], a.leads.jobs[3] = a.leads.jobs[3], a.leads.jobs[0]
+	a.leads.lanes[0], a.leads.lanes[3] = a.leads.lanes[3], a.leads.lanes[0]
+	for _, j := range b.leads.jobs[:2] {
+		j.left = 0
+	}
+	for b.at != atEnd {
+		s.step(b)
+	}
+	require.Equal(t, 1, s.leaders)
+	s.step(a)
+	require.Equal(t, 2, a.leads.width)
 	require.Equal(t, 2, s.leaders)
 	for i := range s.callers {
 		s.finish(i)
 	}
 	requireIdle(t, s.scheduler)
+}
+
+// The first to come is the first to get a lane, whatever its cost, and after a leader that
+// was above the limit has given its lanes up, those are before the others.
+func TestSchedulerOrder(t *testing.T) {
+	s := newStepper(t, 1, maxLanes, 100, 30, 300, 90, 10)
+	s.start(0, 1, 2, 3, 4)
+	for i := range 4 {
+		s.step(s.callers[0])
+		require.True(t, s.callers[i+1].job == s.callers[0].leads.jobs[i+1])
+	}
+
+	s = newStepper(t, 2, 2, 1, 100, 90, 90, 90)
+	s.start(0, 1, 2, 3)
+	s.step(s.callers[0])
+	s.step(s.callers[1])
+	s.start(4)
+	s.setLimit(1)
+	for s.callers[0].at != atEnd {
+		s.step(s.callers[0])
+	}
+	require.Equal(t, 1, s.leaders)
+	require.True(t, s.callers[2].job == s.line.first())
+
+	// Who is left with the longest is made the leader.
+	s = newStepper(t, 1, maxLanes, 3, 100, 300, 200)
+	s.start(0, 1, 2, 3)
+	for s.callers[0].at != atEnd {
+		s.step(s.callers[0])
+	}
+	require.NotNil(t, s.callers[2].job.offer)
+}
+
+// A result that is ready counts, also if the context has ended meanwhile.
+func TestSchedulerReadyBeforeCancel(t *testing.T) {
+	s := newStepper(t, 1, maxLanes, 1)
+	s.start(0)
+	s.step(s.callers[0])
+	s.cancel(s.callers[0].job)
+	s.finish(0)
+	require.Equal(t, done, s.callers[0].job.state)
+}
+
+// lateContext runs its AfterFuncs when told to, and says that it cannot be stopped.
+type lateContext struct {
+	context.Context
+	done chan struct{}
+	err  error
+	late []func()
+}
+
+func (c *lateContext) Err() error { return c.err }
+
+func (c *lateContext) Done() <-chan struct{} { return c.done }
+
+func (c *lateContext) AfterFunc(f func()) (stop func() bool) {
+	c.late = append(c.late, f)
+	return func() bool { return false }
+}
+
+// A cancellation that comes after the hash is done does no harm to the next one.
+func TestSchedulerLateCancel(t *testing.T) {
+	want := hashAlone(nil, new([saltSize]byte), MinCost, plain)
+	for range 20 {
+		ctx := &lateContext{Context: context.Background(), done: make(chan struct{})}
+		_, err := compute(ctx, nil, new([saltSize]byte), MinCost, plain)
+		require.NoError(t, err)
+		require.Len(t, ctx.late, 1)
+		ctx.err = context.Canceled
+		ctx.late[0]()
+		digest, err := compute(context.Background(), nil, new([saltSize]byte), MinCost, plain)
+		require.NoError(t, err)
+		require.Equal(t, want, digest)
+	}
 }
 
 // A hash of cost 8 among five of cost 15 a core is done after its own 256 iterations, one
