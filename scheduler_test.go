@@ -679,7 +679,11 @@ func TestSchedulerLateCancel(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, ctx.late, 1)
 		ctx.err = context.Canceled
-		ctx.late[0]()
+		goroutines := runtime.NumGoroutine()
+		ctx.late[0]() // starts a goroutine
+		for runtime.NumGoroutine() > goroutines {
+			runtime.Gosched()
+		}
 		digest, err := compute(context.Background(), nil, new([saltSize]byte), MinCost, plain)
 		require.NoError(t, err)
 		require.Equal(t, want, digest)
