@@ -16,29 +16,31 @@ const (
 	minHashLen  = 59 // of version 2
 )
 
-// A version is the first field of a hash.
-type version byte
+// A Version is the first field of a hash, and prints as such: "2b".
+type Version byte
 
 const (
-	version2b version = iota // OpenBSD since 2014
-	version2a                // OpenBSD since 1998; read as 2b, but see guarded
-	version2y                // crypt_blowfish since 1.1: the same as 2b
-	version2x                // crypt_blowfish: made by its sign extension bug
-	version2                 // OpenBSD in 1997: without the terminating NUL
+	Version2b Version = iota // OpenBSD since 2014
+	Version2a                // OpenBSD since 1998; verified as 2b, and as crypt_blowfish's 2a
+	Version2y                // crypt_blowfish since 1.1, PHP, htpasswd: the same as 2b
+	Version2x                // crypt_blowfish, made by its sign extension bug; not written
+	Version2                 // OpenBSD in 1997, without the terminating NUL; not written
 )
 
-// String returns the version as a hash has it between the first two dollar signs.
-func (v version) String() string {
-	return [...]string{"2b", "2a", "2y", "2x", "2"}[v]
+func (v Version) String() string {
+	if names := [...]string{"2b", "2a", "2y", "2x", "2"}; int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("Version(%d)", byte(v))
 }
 
 // reading returns how this version reads a password. The guarded reading of 2a is
 // not named here: it is tried beside the plain one.
-func (v version) reading() reading {
+func (v Version) reading() reading {
 	switch v {
-	case version2x:
+	case Version2x:
 		return signExtended
-	case version2:
+	case Version2:
 		return unterminated
 	default:
 		return plain
@@ -47,16 +49,37 @@ func (v version) reading() reading {
 
 // A record is what a hash says.
 type record struct {
-	version version
+	version Version
+	prehash int // version of bcrypt-sha256, or 0
 	cost    int
 	salt    [saltSize]byte
 	digest  [digestSize]byte
 }
 
+// What a MalformedHashError says that it wants, where more than one place does.
+const (
+	wantMajor   = `version "2"`
+	wantMinor   = `"$" or one of the version letters a, b, x and y`
+	wantPrehash = `"v=2,t=2b,r=", "2a," or "2b,"`
+	wantCost    = "a cost from 4 to 31"
+	wantSalt    = "a character of the salt"
+	wantDigest  = "a character of the digest"
+	wantEnd     = "the end of the hash"
+)
+
 // appendTo appends the text of the hash, in its one canonical spelling, to dst.
 func (h *record) appendTo(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "$%s$%02d$", h.version, h.cost)
-	dst = appendEncoded(dst, h.salt[:])
+	switch h.prehash {
+	case 0:
+		dst = fmt.Appendf(dst, "$%s$%02d$", h.version, h.cost)
+		dst = appendEncoded(dst, h.salt[:])
+		return appendEncoded(dst, h.digest[:])
+	case 1:
+		dst = fmt.Appendf(dst, "%s%s,%d$", prehashPrefix, h.version, h.cost)
+	default:
+		dst = fmt.Appendf(dst, "%s%s%d$", prehashPrefix, prehashFields, h.cost)
+	}
+	dst = append(appendEncoded(dst, h.salt[:]), '$')
 	return appendEncoded(dst, h.digest[:])
 }
 
@@ -77,7 +100,7 @@ func parse(text []byte, strict bool) (h record, digestOK bool, err error) {
 		bad = saltChars - 1
 	}
 	if bad >= 0 {
-		return record{}, false, &MalformedHashError{Offset: prefix + bad, Want: "a character of the salt"}
+		return record{}, false, &MalformedHashError{Offset: prefix + bad, Want: wantSalt}
 	}
 
 	text = text[saltChars:]
@@ -89,18 +112,18 @@ func parse(text []byte, strict bool) (h record, digestOK bool, err error) {
 		return h, bad < 0, nil
 	}
 	if bad >= 0 {
-		return record{}, false, &MalformedHashError{Offset: prefix + saltChars + bad, Want: "a character of the digest"}
+		return record{}, false, &MalformedHashError{Offset: prefix + saltChars + bad, Want: wantDigest}
 	}
 	if len(text) > digestChars {
-		return record{}, false, &MalformedHashError{Offset: prefix + saltChars + digestChars, Want: "the end of the hash"}
+		return record{}, false, &MalformedHashError{Offset: prefix + saltChars + digestChars, Want: wantEnd}
 	}
 	return h, true, nil
 }
 
 // parsePrefix reads a hash up to its salt and returns the rest, of which there are at
 // least 53 bytes less one. Its checks come in the order of golang.org/x/crypto/bcrypt.
-func parsePrefix(text []byte) (v version, cost int, rest []byte, err error) {
-	malformed := func(offset int, want string) (version, int, []byte, error) {
+func parsePrefix(text []byte) (v Version, cost int, rest []byte, err error) {
+	malformed := func(offset int, want string) (Version, int, []byte, error) {
 		return 0, 0, nil, &MalformedHashError{Offset: offset, Want: want}
 	}
 	if len(text) < minHashLen {
@@ -113,22 +136,22 @@ func parsePrefix(text []byte) (v version, cost int, rest []byte, err error) {
 		return 0, 0, nil, HashVersionTooNewError(text[1])
 	}
 	if text[1] != '2' {
-		return malformed(1, `version "2"`)
+		return malformed(1, wantMajor)
 	}
 	at := 3
 	switch text[2] {
 	case 'a':
-		v = version2a
+		v = Version2a
 	case 'b':
-		v = version2b
+		v = Version2b
 	case 'x':
-		v = version2x
+		v = Version2x
 	case 'y':
-		v = version2y
+		v = Version2y
 	case '$':
-		v, at = version2, 2
+		v, at = Version2, 2
 	default:
-		return malformed(2, `"$" or one of the version letters a, b, x and y`)
+		return malformed(2, wantMinor)
 	}
 	if text[at] != '$' {
 		return malformed(at, `"$"`)

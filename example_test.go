@@ -3,30 +3,193 @@ package bcrypt_test
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
 	"time"
 
 	"example.com/bcrypt"
 )
 
-// At start-up, choose the cost. Then hash at sign-up and compare at login.
+// A service at its start: the cost is measured, and the policy checked, before the first
+// user comes.
 func Example() {
 	cost, err := bcrypt.Calibrate(250 * time.Millisecond)
 	if err != nil {
 		// A slow or busy host must not keep the service down, nor weaken its hashes.
-		log.Printf("hashing is slower than it should be: %v", err)
+		log.Printf("ALERT: password hashing: %v; going on at cost %d", err, bcrypt.SafeMinCost)
 		cost = bcrypt.SafeMinCost
 	}
-
-	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), cost)
-	if err != nil {
-		log.Fatal(err) // store nothing
+	hasher := &bcrypt.Hasher{Cost: cost, MaxWaiting: 100}
+	if err := hasher.Validate(); err != nil {
+		log.Fatal(err)
 	}
 
-	err = bcrypt.CompareHashAndPassword(hash, []byte("correct horse"))
+	ctx := context.Background()
+	hash, err := hasher.Hash(ctx, []byte("correct horse")) // at sign-up
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = hasher.Verify(ctx, hash, []byte("correct horse")) // at login
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// hasher is the policy of the service in the examples below. A real one has the cost that
+// Calibrate returned.
+var hasher = &bcrypt.Hasher{Cost: 5, MaxWaiting: 100}
+
+// Sign-up: what the user can mend is told apart from what the service must.
+func ExampleHasher_Hash() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+
+	hash, err := hasher.Hash(ctx, []byte("correct horse"))
+	switch {
+	case errors.Is(err, bcrypt.ErrPasswordTooLong):
+		fmt.Println("choose a password of at most 72 bytes")
+	case err != nil:
+		log.Print(err) // hash is ""
+	default:
+		fmt.Printf("store %s…, %d bytes\n", hash[:7], len(hash))
+	}
+	// Output: store $2b$05$…, 60 bytes
+}
+
+// For a user who does not exist, an empty hash takes as long as any other.
+func ExampleHasher_Verify() {
+	users := map[string]string{"ann": "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"}
+
+	for _, name := range []string{"ann", "bob"} {
+		err := hasher.Verify(context.Background(), users[name], []byte("U*U"))
+		switch {
+		case err == nil:
+			fmt.Println(name, "is welcome")
+		case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword):
+			fmt.Println("wrong name or password")
+		default:
+			log.Print(err)
+		}
+	}
+	// Output:
+	// ann is welcome
+	// wrong name or password
+}
+
+// Login: the hash is replaced when the policy has grown since it was made. Only the hash
+// that was verified is replaced, so a password that is changed meanwhile stays changed.
+func ExampleHasher_VerifyAndUpgrade() {
+	stored, err := hasher.Hash(context.Background(), []byte("U*U"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy := &bcrypt.Hasher{Cost: 6, MaxWaiting: 100}
+
+	newHash, err := policy.VerifyAndUpgrade(context.Background(), stored, []byte("U*U"))
+	if err != nil {
+		fmt.Println("wrong password")
+		return
+	}
+	if newHash != "" {
+		// UPDATE users SET hash = newHash WHERE id = … AND hash = stored
+		fmt.Println(stored[:7], "becomes", newHash[:7])
+	}
+	// Output: $2b$05$ becomes $2b$06$
+}
+
+// Load shedding: when too many calls wait, the rest is refused at once, and comes back.
+func ExampleHasher_loadShedding() {
+	login := func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		stored := "" // of r.FormValue("name")
+		err := hasher.Verify(ctx, stored, []byte(r.FormValue("password")))
+		switch {
+		case err == nil:
+			fmt.Fprintln(w, "welcome")
+		case errors.Is(err, bcrypt.ErrBusy), errors.Is(err, context.DeadlineExceeded):
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "busy, try again", http.StatusServiceUnavailable)
+		case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword), errors.Is(err, bcrypt.ErrPasswordTooLong):
+			http.Error(w, "wrong name or password", http.StatusUnauthorized)
+		case r.Context().Err() != nil: // the client has gone
+		default:
+			log.Print(err) // safe to log: it holds nothing of hash or password
+			http.Error(w, "error", http.StatusInternalServerError)
+		}
+	}
+
+	w := httptest.NewRecorder()
+	login(w, httptest.NewRequest("POST", "/login", nil))
+	fmt.Println(w.Code)
+	// Output: 401
+}
+
+// From golang.org/x/crypto/bcrypt: its hashes verify as they are, and are replaced at the
+// next login where their cost is too low. So are those of htpasswd -B and PHP, whose
+// version is 2y.
+func ExampleHasher_migration() {
+	for _, stored := range []string{
+		"$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", // x/crypto
+		"$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", // PHP, htpasswd
+	} {
+		err := hasher.Verify(context.Background(), stored, []byte("U*U"))
+		fmt.Println(err, hasher.NeedsRehash(stored))
+	}
+	// Output:
+	// <nil> false
+	// <nil> false
+}
+
+// From a system that lets the first 72 bytes of a password count: its users log in as
+// before, and from then on all of their password counts.
+func ExampleHasher_migrationFromTruncation() {
+	password := []byte(strings.Repeat("long ", 20))
+	truncating := &bcrypt.Hasher{Cost: 5, Long: bcrypt.TruncateLong, MaxWaiting: 100}
+	stored, err := truncating.Hash(context.Background(), password)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	whole := &bcrypt.Hasher{Cost: 5, Long: bcrypt.PrehashLong, MaxWaiting: 100}
+	newHash, err := whole.VerifyAndUpgrade(context.Background(), stored, password)
+	fmt.Println(err, newHash[:28])
+	fmt.Println(whole.Verify(context.Background(), newHash, password[:72]) != nil)
+	// Output:
+	// <nil> $bcrypt-sha256$v=2,t=2b,r=5$
+	// true
+}
+
+func ExampleHasher_Stats() {
+	expvar.Publish("bcrypt", expvar.Func(func() any { return hasher.Stats() }))
+}
+
+func ExampleInspect() {
+	info, err := bcrypt.Inspect("$2y$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+	fmt.Println(info.Version, info.Cost, err)
+
+	_, err = bcrypt.Inspect("$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG")
+	fmt.Println(errors.Is(err, bcrypt.ErrUnsupportedVersion))
+	// Output:
+	// 2y 12 <nil>
+	// true
+}
+
+func ExampleHashWithSalt() {
+	salt := [16]byte{0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10}
+	hash, err := bcrypt.HashWithSalt([]byte("U*U"), 5, bcrypt.Version2b, salt)
+	fmt.Println(hash, err)
+	// Output: $2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW <nil>
+}
+
+// A service that wants a core for other work leaves hashing all but one.
+func ExampleLimitCores() {
+	bcrypt.LimitCores(max(1, runtime.GOMAXPROCS(0)-1))
+	defer bcrypt.LimitCores(0)
 }
 
 func ExampleGenerateFromPassword() {

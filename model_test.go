@@ -138,7 +138,7 @@ func TestTables(t *testing.T) {
 func TestModel(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	for length := range 80 {
-		for _, v := range []version{version2b, version2a, version2y, version2x, version2} {
+		for _, v := range []Version{Version2b, Version2a, Version2y, Version2x, Version2} {
 			password := make([]byte, length)
 			random.Read(password)
 			h := record{version: v, cost: 4}
@@ -147,7 +147,7 @@ func TestModel(t *testing.T) {
 			require.Equal(t, modelHash(v.String(), 4, h.salt, password), string(h.appendTo(nil)), "password %x", password)
 		}
 	}
-	h := record{version: version2b, cost: 7}
+	h := record{version: Version2b, cost: 7}
 	h.digest = hashAlone([]byte("password"), &h.salt, h.cost, plain)
 	require.Equal(t, modelHash("2b", 7, h.salt, []byte("password")), string(h.appendTo(nil)))
 }

@@ -84,10 +84,11 @@ var corePool = sync.Pool{New: func() any { return new(core) }}
 
 // A job is one hash and the caller who waits for it.
 type job struct {
-	lane        // while the job is in no lane of a core
-	left uint64 // iterations
-	cost int
-	read reading
+	lane          // while the job is in no lane of a core
+	left   uint64 // iterations to do
+	total  uint64 // of so many
+	read   reading
+	hasher *Hasher // that it is for, or nil
 
 	state  jobState
 	offer  *core      // that the caller is to lead
@@ -108,7 +109,14 @@ const (
 	laned
 	done
 	cancelled
+	refused
 )
+
+// A tally counts the jobs of a Hasher, and its calls. It belongs to the scheduler's lock.
+type tally struct {
+	running, waiting int // jobs
+	calls            Stats
+}
 
 var jobPool = sync.Pool{New: func() any {
 	j := new(job)
@@ -140,8 +148,9 @@ func (s *scheduler) most() int {
 	return n
 }
 
-// run brings j, which is set up, to its end, and returns nil; or ctx.Err() if ctx ends
-// before that, when a leader may still hold j for an iteration.
+// run brings j, which is set up, to its end, and returns nil. It returns ErrBusy at once if
+// too many jobs of j's Hasher wait, or ctx.Err() if ctx ends, when a leader may still hold
+// j for an iteration.
 func (s *scheduler) run(ctx context.Context, j *job) error {
 	if ctx.Done() != nil {
 		if err := ctx.Err(); err != nil {
@@ -163,6 +172,8 @@ func (s *scheduler) run(ctx context.Context, j *job) error {
 			sleep = s.lead(c, j)
 		case state == done:
 			return nil
+		case state == refused:
+			return ErrBusy
 		default: // cancelled
 			return ctx.Err()
 		}
@@ -182,10 +193,23 @@ func (s *scheduler) begin(j *job) (sleep bool) {
 		j.offer = corePool.Get().(*core)
 		s.enter(j.offer, j)
 		return false
+	case s.crowded(j.hasher):
+		j.state = refused
+		return false
 	default:
 		s.queue(j)
 		return true
 	}
+}
+
+// crowded reports whether as many jobs of a Hasher wait as may. Those in line that there
+// are free lanes for do not: they will be in one within an iteration.
+func (s *scheduler) crowded(h *Hasher) bool {
+	if h == nil || h.MaxWaiting == 0 {
+		return false
+	}
+	free := s.leaders*s.lanes - s.laned
+	return s.line.length >= free && h.tally.waiting-free >= max(h.MaxWaiting, 0)
 }
 
 // cancel takes j from the line, or from its lane at the next boundary.
@@ -326,7 +350,7 @@ func (s *scheduler) passOn(c *core, own *job, state jobState) {
 			s.leave(c, i, cancelled)
 		case state == laned:
 			c.lanes[i].start(j.read)
-			j.left = iterations(j.cost)
+			j.left = j.total
 		}
 	}
 	if s.leaders > s.most() {
@@ -385,6 +409,9 @@ func (s *scheduler) enter(c *core, j *job) {
 	s.laned++
 	j.lane.wipe()
 	j.state = laned
+	if j.hasher != nil {
+		j.hasher.tally.running++
+	}
 }
 
 // leave moves the job in lane i of c out, or, if it was cancelled, forgets it, and lets
@@ -392,6 +419,9 @@ func (s *scheduler) enter(c *core, j *job) {
 func (s *scheduler) leave(c *core, i int, state jobState) {
 	j := c.jobs[i]
 	j.state = state
+	if j.hasher != nil {
+		j.hasher.tally.running--
+	}
 	if state != cancelled {
 		j.lane = c.lanes[i]
 	}
@@ -429,6 +459,9 @@ func (l *line) add(j *job, number uint64) {
 		j.next.prev = j
 	}
 	l.length++
+	if j.hasher != nil {
+		j.hasher.tally.waiting++
+	}
 }
 
 func (l *line) remove(j *job) {
@@ -445,6 +478,9 @@ func (l *line) remove(j *job) {
 	}
 	j.prev, j.next = nil, nil
 	l.length--
+	if j.hasher != nil {
+		j.hasher.tally.waiting--
+	}
 }
 
 // first returns the job that is at the head of the line, or nil.

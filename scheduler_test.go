@@ -53,7 +53,7 @@ func TestKernels(t *testing.T) {
 func newJob(password string, cost int) *job {
 	j := jobPool.New().(*job)
 	j.setup([]byte(password), &[saltSize]byte{1}, plain)
-	j.left, j.cost, j.read = iterations(cost), cost, plain
+	j.left, j.total, j.read = iterations(cost), iterations(cost), plain
 	return j
 }
 
@@ -109,7 +109,7 @@ func TestSchedulerStress(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(30))*time.Millisecond)
 				}
 				password, cost := passwords[r.IntN(len(passwords))], lowest+r.IntN(highest-lowest+1)
-				digest, err := compute(ctx, []byte(password), &[saltSize]byte{1}, cost, plain)
+				digest, err := compute(ctx, nil, []byte(password), &[saltSize]byte{1}, iterations(cost), plain)
 				cancel()
 				if err != nil {
 					cancelledJobs.Add(1)
@@ -195,7 +195,7 @@ func TestSchedulerBubbles(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 					defer cancel()
-					digest, err := compute(ctx, []byte("password"), &[saltSize]byte{1}, MinCost, plain)
+					digest, err := compute(ctx, nil, []byte("password"), &[saltSize]byte{1}, iterations(MinCost), plain)
 					if err != nil || digest != hashAlone([]byte("password"), &[saltSize]byte{1}, MinCost, plain) {
 						t.Errorf("%x, %v", digest, err)
 					}
@@ -218,7 +218,7 @@ func TestSchedulerWakeUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() { compute(ctx, nil, new([saltSize]byte), 20, plain) })
+		wg.Go(func() { compute(ctx, nil, nil, new([saltSize]byte), iterations(20), plain) })
 	}
 	for deadline := time.Now().Add(10 * time.Second); cores.busy() < runtime.GOMAXPROCS(0) && time.Now().Before(deadline); {
 		runtime.Gosched()

@@ -24,9 +24,7 @@ func measureLoads(rounds int, costs, callersPerCore []int) [][]load {
 	loads := make([][]load, len(peers))
 	for _, cost := range costs {
 		hash, err := bcrypt.GenerateFromPassword(password, cost)
-		if err != nil {
-			panic(err)
-		}
+		check(err)
 		lone := aloneMedians(3, cost)[1]
 		for _, callers := range callersPerCore {
 			turn := max(time.Second, 3*time.Duration(callers)*lone) // three waits of the slowest

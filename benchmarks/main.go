@@ -1,7 +1,10 @@
 // Command benchmarks measures package bcrypt side by side with its peers.
 //
 //	go run ./benchmarks alone
-//	go run ./benchmarks load
+//	go run ./benchmarks -svg docs/ load   (throughput and waiting times, with pictures)
+//	go run ./benchmarks echo              (other work in a saturated process)
+//	go run ./benchmarks short             (a short hash among long ones)
+//	go run ./benchmarks john              (against the attacker's code)
 //	go run -tags libxcrypt ./benchmarks alone
 //
 // Machines are noisy, and drift: so the implementations take turns in one process, and
@@ -21,13 +24,20 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 0, "how often each implementation has its turn (default 101 for alone, 5 for load)")
+	rounds := flag.Int("rounds", 0, "how often each implementation has its turn (default 101 for alone, 3 for short, else 5)")
+	svg := flag.String("svg", "", "with load: prefix of the names of two pictures to write, such as docs/")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone|load")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone|load|echo|short|john")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	measure, ok := map[string]func(rounds int){"alone": alone, "load": underLoad}[flag.Arg(0)]
+	measure, ok := map[string]func(rounds int){
+		"alone": alone,
+		"load":  func(rounds int) { underLoad(rounds, *svg) },
+		"echo":  echo,
+		"short": short,
+		"john":  john,
+	}[flag.Arg(0)]
 	if !ok || flag.NArg() != 1 || *rounds < 0 {
 		flag.Usage()
 		os.Exit(2)
@@ -60,7 +70,7 @@ func aloneMedians(rounds, cost int) []time.Duration {
 	password := []byte("correct horse battery staple")
 	hash, err := bcrypt.GenerateFromPassword(password, cost)
 	if err != nil {
-		panic(err)
+		check(err)
 	}
 	times := make([][]time.Duration, len(peers))
 	for range rounds {
@@ -87,7 +97,7 @@ func blowfishRounds(cost int) float64 {
 }
 
 // underLoad prints what callers see when all cores are busy.
-func underLoad(rounds int) {
+func underLoad(rounds int, svg string) {
 	if rounds == 0 {
 		rounds = 5
 	}
@@ -104,4 +114,7 @@ func underLoad(rounds int) {
 		}
 	}
 	w.Flush()
+	if svg != "" {
+		check(plotLoads(svg, 10, loads))
+	}
 }

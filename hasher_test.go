@@ -1,0 +1,517 @@
+package bcrypt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var background = context.Background()
+
+func TestHasherValidate(t *testing.T) {
+	for _, c := range []struct {
+		hasher *Hasher
+		text   string
+	}{
+		{&Hasher{Cost: 3}, "crypto/bcrypt: cost 3 is outside allowed inclusive range 4..31"},
+		{&Hasher{Cost: -1}, "crypto/bcrypt: cost -1 is outside allowed inclusive range 4..31"},
+		{&Hasher{Cost: 32}, "crypto/bcrypt: cost 32 is outside allowed inclusive range 4..31"},
+		{&Hasher{Version: Version2x}, "bcrypt: hasher: Version is 2x, want 2b, 2a or 2y"},
+		{&Hasher{Version: Version2}, "bcrypt: hasher: Version is 2, want 2b, 2a or 2y"},
+		{&Hasher{Version: 77}, "bcrypt: hasher: Version is Version(77), want 2b, 2a or 2y"},
+		{&Hasher{Cost: 12, MaxCost: 11}, "bcrypt: hasher: MaxCost is 11, want 0 or Cost, which is 12, to 31"},
+		{&Hasher{MaxCost: 32}, "bcrypt: hasher: MaxCost is 32, want 0 or Cost, which is 10, to 31"},
+		{&Hasher{Long: 3}, "bcrypt: hasher: Long is LongPasswords(3), want RefuseLong, TruncateLong or PrehashLong"},
+		{&Hasher{Long: -1}, "bcrypt: hasher: Long is LongPasswords(-1), want RefuseLong, TruncateLong or PrehashLong"},
+		{&Hasher{Long: PrehashLong, Version: Version2y}, "bcrypt: hasher: Version is 2y, want 2b, which bcrypt-sha256 is made with"},
+	} {
+		h := c.hasher
+		require.EqualError(t, h.Validate(), c.text)
+		hash, err := h.Hash(background, nil)
+		require.EqualError(t, err, c.text)
+		require.Empty(t, hash)
+		require.EqualError(t, h.Verify(background, sample, nil), c.text)
+		require.Zero(t, h.Stats())
+	}
+	for _, cost := range []int{0, 4, 16, 17, 31} {
+		require.NoError(t, (&Hasher{Cost: cost}).Validate())
+	}
+	require.Equal(t, InvalidCostError(3), (&Hasher{Cost: 3}).Validate())
+}
+
+func TestHasherRoundTrip(t *testing.T) {
+	long := []byte(strings.Repeat("x", 72) + "y")
+	for _, c := range []struct {
+		name   string
+		hasher *Hasher
+		prefix string
+		length int
+	}{
+		{"zero value", &Hasher{}, "$2b$10$", 60},
+		{"2a", &Hasher{Cost: 4, Version: Version2a}, "$2a$04$", 60},
+		{"2y", &Hasher{Cost: 4, Version: Version2y}, "$2y$04$", 60},
+		{"truncating", &Hasher{Cost: 4, Long: TruncateLong}, "$2b$04$", 60},
+		{"pre-hashing", &Hasher{Cost: 4, Long: PrehashLong}, "$bcrypt-sha256$v=2,t=2b,r=4$", 82},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, password := range [][]byte{nil, []byte("U*U"), []byte("a\x00b"), []byte("\xff\xff\xa3"), long[:72]} {
+				hash, err := c.hasher.Hash(background, password)
+				require.NoError(t, err)
+				require.Equal(t, c.prefix, hash[:len(c.prefix)])
+				require.Len(t, hash, c.length)
+				require.NoError(t, c.hasher.Verify(background, hash, password))
+				require.Equal(t, ErrMismatchedHashAndPassword, c.hasher.Verify(background, hash, []byte("another")))
+				require.False(t, c.hasher.NeedsRehash(hash))
+				again, err := c.hasher.Hash(background, password)
+				require.NoError(t, err)
+				require.NotEqual(t, hash, again)
+			}
+
+			hash, err := c.hasher.Hash(background, long)
+			switch c.hasher.Long {
+			case RefuseLong:
+				require.Equal(t, ErrPasswordTooLong, err)
+				require.Empty(t, hash)
+				for _, any := range []string{"", "x", sample, "$2b$31$" + sample[7:]} {
+					require.Equal(t, ErrPasswordTooLong, c.hasher.Verify(background, any, long), any)
+				}
+			case TruncateLong:
+				require.NoError(t, c.hasher.Verify(background, hash, long))
+				require.NoError(t, c.hasher.Verify(background, hash, long[:72]))
+			case PrehashLong:
+				require.NoError(t, c.hasher.Verify(background, hash, long))
+				require.Equal(t, ErrMismatchedHashAndPassword, c.hasher.Verify(background, hash, long[:72]))
+			}
+		})
+	}
+}
+
+// The errors of Verify tell apart what a service does something else about, and hold
+// nothing of what is stored.
+func TestHasherVerifyErrors(t *testing.T) {
+	h := &Hasher{Cost: 4, MaxCost: 12}
+	for _, c := range []struct {
+		hash        string
+		err         error
+		unsupported bool
+	}{
+		{"", ErrMismatchedHashAndPassword, false},
+		{sample, ErrMismatchedHashAndPassword, false},
+		{"$2b$13" + sample[6:], &CostTooHighError{Cost: 13, MaxCost: 12}, false},
+		{"$bcrypt-sha256$v=2,t=2b,r=31$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay", &CostTooHighError{Cost: 31, MaxCost: 12}, false},
+		{"secret", &MalformedHashError{6, "59 bytes or more"}, false},
+		{strings.Repeat("secret", 10), &MalformedHashError{0, `"$"`}, false},
+		{"$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG", &MalformedHashError{1, wantMajor}, true},
+		{"$1" + sample[2:], &MalformedHashError{1, wantMajor}, true},
+		{"$2c" + sample[3:], &MalformedHashError{2, wantMinor}, true},
+		{"$bcrypt-sha256$v=3,t=2b,r=5$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay", &MalformedHashError{15, wantPrehash}, true},
+		{"$2b$32" + sample[6:], &MalformedHashError{4, wantCost}, false},
+		{"$2$03$" + sample[7:], &MalformedHashError{3, wantCost}, false},
+		{sample + "\n", &MalformedHashError{60, wantEnd}, false},
+		{sample[:59], &MalformedHashError{59, wantDigest}, false},
+		{strings.Replace(sample, "C.E5", "C/E5", 1), &MalformedHashError{28, wantSalt}, false},
+	} {
+		err := h.Verify(background, c.hash, []byte("password"))
+		require.Equal(t, c.err, err, "%q", c.hash)
+		require.Equal(t, c.unsupported, errors.Is(err, ErrUnsupportedVersion), "%q", c.hash)
+		require.NotContains(t, err.Error(), "secret")
+		_, inspectErr := Inspect(c.hash)
+		if malformed := (*MalformedHashError)(nil); errors.As(err, &malformed) {
+			require.Equal(t, err, inspectErr)
+			require.True(t, h.NeedsRehash(c.hash))
+		}
+	}
+	require.EqualError(t, &CostTooHighError{Cost: 31, MaxCost: 16}, "bcrypt: the hash has cost 31, above the limit of 16")
+	require.Equal(t, &CostTooHighError{Cost: 17, MaxCost: 16}, (&Hasher{}).Verify(background, "$2b$17"+sample[6:], nil))
+	require.Error(t, (&Hasher{Cost: 18}).Verify(cancelledContext(), "$2b$18"+sample[6:], nil))
+}
+
+func cancelledContext() context.Context {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	return ctx
+}
+
+// What Verify does before it says no depends on the password and the policy alone: counted
+// in iterations, which are its time.
+func TestHasherVerifyWork(t *testing.T) {
+	sane := kernels[1]
+	defer func() { kernels[1] = sane }()
+	ran := 0
+	kernels[1] = func(lanes *[maxLanes]lane) {
+		ran++
+		sane(lanes)
+	}
+	h := &Hasher{Cost: 7, MaxCost: 9}
+	const rest = "CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+	for _, c := range []struct {
+		name, hash string
+		work       int
+	}{
+		{"no such user", "", 128},
+		{"malformed", "x", 128},
+		{"another scheme", "$6$rounds=5000$" + rest, 128},
+		{"of this cost", "$2b$07$" + rest, 128},
+		{"of this cost, 2a", "$2a$07$" + rest, 128},
+		{"of this cost, 2x", "$2x$07$" + rest, 128},
+		{"of this cost, 2", "$2$07$" + rest, 128},
+		{"of lower cost", "$2b$04$" + rest, 128},
+		{"of lower cost, pre-hashed", "$bcrypt-sha256$v=2,t=2b,r=5$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay", 128},
+		{"of higher cost", "$2b$08$" + rest, 256},
+		{"above the limit", "$2b$10$" + rest, 0},
+	} {
+		for password, factor := range map[string]int{"ordinary": 1, "\xff\xff\xa3": 2} {
+			ran = 0
+			require.Error(t, h.Verify(background, c.hash, []byte(password)))
+			require.Equal(t, factor*c.work, ran, "%s, password %q", c.name, password)
+		}
+	}
+	require.EqualValues(t, 2, h.Stats().AboveCost)
+}
+
+func TestHasherNeedsRehash(t *testing.T) {
+	const rest = "CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+	const prehashed = "$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay"
+	for _, c := range []struct {
+		hash           string
+		plain, prehash bool // under RefuseLong, under PrehashLong
+	}{
+		{"$2b$12$" + rest, false, true},
+		{"$2a$12$" + rest, false, true},
+		{"$2y$13$" + rest, false, true},
+		{"$2b$11$" + rest, true, true},
+		{"$2x$12$" + rest, true, true},
+		{"$2$12$" + rest, true, true},
+		{"$bcrypt-sha256$v=2,t=2b,r=12" + prehashed, false, false},
+		{"$bcrypt-sha256$v=2,t=2b,r=11" + prehashed, true, true},
+		{"$bcrypt-sha256$2b,12" + prehashed, true, true},
+		{"", true, true},
+		{"x", true, true},
+	} {
+		require.Equal(t, c.plain, (&Hasher{Cost: 12}).NeedsRehash(c.hash), c.hash)
+		require.Equal(t, c.prehash, (&Hasher{Cost: 12, Long: PrehashLong}).NeedsRehash(c.hash), c.hash)
+	}
+}
+
+func TestHasherVerifyAndUpgrade(t *testing.T) {
+	old, err := (&Hasher{Cost: 4}).Hash(background, []byte("U*U"))
+	require.NoError(t, err)
+	h := &Hasher{Cost: 5}
+
+	upgraded, err := h.VerifyAndUpgrade(background, old, []byte("U*U"))
+	require.NoError(t, err)
+	require.Equal(t, "$2b$05$", upgraded[:7])
+	again, err := h.VerifyAndUpgrade(background, upgraded, []byte("U*U"))
+	require.NoError(t, err)
+	require.Empty(t, again)
+
+	none, err := h.VerifyAndUpgrade(background, old, []byte("wrong"))
+	require.Equal(t, ErrMismatchedHashAndPassword, err)
+	require.Empty(t, none)
+
+	// An upgrade that fails does not fail the login.
+	withReader(iotest.ErrReader(errors.New("no entropy")), func() {
+		none, err = h.VerifyAndUpgrade(background, old, []byte("U*U"))
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+
+	// From a system that truncates to one that hashes all of a password.
+	long := []byte(strings.Repeat("x", 72) + "tail")
+	truncated, err := (&Hasher{Cost: 5, Long: TruncateLong}).Hash(background, long)
+	require.NoError(t, err)
+	whole := &Hasher{Cost: 5, Long: PrehashLong}
+	upgraded, err = whole.VerifyAndUpgrade(background, truncated, long)
+	require.NoError(t, err)
+	require.NoError(t, whole.Verify(background, upgraded, long))
+	require.Equal(t, ErrMismatchedHashAndPassword, whole.Verify(background, upgraded, long[:72]))
+}
+
+// passlib's hashes of both versions verify under every policy that takes the length, and
+// are written alike.
+func TestPrehash(t *testing.T) {
+	for _, v := range readVectors[vector](t, "prehash.jsonl", 23) {
+		for _, long := range []LongPasswords{RefuseLong, TruncateLong, PrehashLong} {
+			h := &Hasher{Cost: 4, Long: long}
+			err := h.Verify(background, v.Hash, v.Password)
+			if long == RefuseLong && len(v.Password) > 72 {
+				require.Equal(t, ErrPasswordTooLong, err)
+				continue
+			}
+			require.NoError(t, err, v.Hash)
+			require.Equal(t, ErrMismatchedHashAndPassword, h.Verify(background, v.Hash, []byte("wrong")))
+		}
+		r, err := readHash(v.Hash)
+		require.NoError(t, err)
+		require.Equal(t, v.Hash, string(r.appendTo(nil)))
+		info, err := Inspect(v.Hash)
+		require.NoError(t, err)
+		require.Equal(t, HashInfo{Version: r.version, Cost: r.cost, Salt: r.salt, Prehash: r.prehash}, info)
+	}
+}
+
+// Of all texts that differ from a bcrypt-sha256 hash in one byte, just those are read that
+// are other such hashes.
+func TestPrehashEveryByteEverywhere(t *testing.T) {
+	const salt, digest = "CCCCCCCCCCCCCCCCCCCCC.", "sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay"
+	for prefix, inPrefix := range map[string]int{
+		"$bcrypt-sha256$v=2,t=2b,r=14$": 27 + 2 + 10,     // or 24, or 10 to 19
+		"$bcrypt-sha256$v=2,t=2b,r=4$":  27 + 6,          // or 4 to 9
+		"$bcrypt-sha256$2b,14$":         18 + 2 + 2 + 10, // 2a or 2b
+	} {
+		text := prefix + salt + "$" + digest
+		read := 0
+		for at := range len(text) {
+			for b := range 256 {
+				other := text[:at] + string([]byte{byte(b)}) + text[at+1:]
+				r, err := readHash(other)
+				if err == nil {
+					require.Equal(t, other, string(r.appendTo(nil)))
+					read++
+					continue
+				}
+				require.IsType(t, &MalformedHashError{}, err)
+			}
+		}
+		require.Equal(t, inPrefix+21*64+4+1+30*64+16, read, prefix)
+		for n := range len(text) {
+			_, err := readHash(text[:n])
+			require.IsType(t, &MalformedHashError{}, err, "%d bytes", n)
+		}
+		_, err := readHash(text + "x")
+		require.Equal(t, &MalformedHashError{len(text), wantEnd}, err)
+	}
+	for _, cost := range []string{"", "0", "3", "04", "32", "+4", "4 ", "310"} {
+		_, err := readHash("$bcrypt-sha256$v=2,t=2b,r=" + cost + "$" + salt + "$" + digest)
+		require.Equal(t, &MalformedHashError{26, wantCost}, err, cost)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	for text, want := range map[string]HashInfo{
+		sample:                 {Version: Version2b, Cost: 5},
+		"$2$31$" + sample[7:]:  {Version: Version2, Cost: 31},
+		"$2x$04$" + sample[7:]: {Version: Version2x, Cost: 4},
+	} {
+		got, err := Inspect(text)
+		require.NoError(t, err)
+		want.Salt = [16]byte{0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10}
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, "2b 2a 2y 2x 2", fmt.Sprint(Version2b, " ", Version2a, " ", Version2y, " ", Version2x, " ", Version2))
+	require.Equal(t, "RefuseLong TruncateLong PrehashLong", fmt.Sprint(RefuseLong, TruncateLong, PrehashLong))
+}
+
+func TestHashWithSalt(t *testing.T) {
+	for _, v := range readVectors[vector](t, "kat.jsonl", 1683) {
+		r, err := readHash(v.Hash)
+		require.NoError(t, err)
+		if r.cost > 4 || len(v.Password) > 72 || r.version > Version2y || v.Semantics != "all" {
+			continue
+		}
+		got, err := HashWithSalt(v.Password, r.cost, r.version, r.salt)
+		require.NoError(t, err)
+		require.Equal(t, v.Hash, got)
+	}
+	for _, c := range []struct {
+		length, cost int
+		version      Version
+		text         string
+	}{
+		{73, 99, Version2b, "bcrypt: password length exceeds 72 bytes"},
+		{72, 3, Version2b, "crypto/bcrypt: cost 3 is outside allowed inclusive range 4..31"},
+		{72, 32, Version2b, "crypto/bcrypt: cost 32 is outside allowed inclusive range 4..31"},
+		{72, 4, Version2x, "bcrypt: version is 2x, want 2b, 2a or 2y"},
+	} {
+		got, err := HashWithSalt(make([]byte, c.length), c.cost, c.version, [16]byte{})
+		require.EqualError(t, err, c.text)
+		require.Empty(t, got)
+	}
+}
+
+// occupy fills all lanes with hashes of cost 20, until the test ends.
+func occupy(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(background)
+	var wg sync.WaitGroup
+	most := maxConcurrency()
+	for range most {
+		wg.Go(func() { compute(ctx, nil, nil, new([saltSize]byte), 1<<20, plain) })
+	}
+	for full := false; !full; time.Sleep(time.Millisecond) {
+		cores.mu.Lock()
+		full = cores.laned == most
+		cores.mu.Unlock()
+	}
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		requireIdle(t, &cores)
+	})
+}
+
+func TestHasherMaxWaiting(t *testing.T) {
+	occupy(t)
+	const cost = 20 // as long as the others: it waits
+	h := &Hasher{Cost: cost, MaxWaiting: 2}
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	var wg sync.WaitGroup
+	verify := func(ctx context.Context) {
+		wg.Go(func() {
+			if err := h.Verify(ctx, "", nil); err != ctx.Err() {
+				t.Error(err)
+			}
+		})
+	}
+	waiting := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); h.Stats().Waiting != want && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, want, h.Stats().Waiting)
+	}
+	one, cancelOne := context.WithCancel(ctx)
+	verify(one)
+	verify(ctx)
+	waiting(2)
+	require.Equal(t, ErrBusy, h.Verify(background, "", nil))
+	hash, err := h.Hash(background, nil)
+	require.Equal(t, ErrBusy, err)
+	require.Empty(t, hash)
+	require.Equal(t, ErrBusy, (&Hasher{Cost: cost, MaxWaiting: -1}).Verify(background, "", nil))
+
+	cancelOne() // frees its place at once
+	waiting(1)
+	verify(ctx)
+	waiting(2)
+	require.Equal(t, ErrBusy, h.Verify(background, "", nil))
+
+	cancel()
+	wg.Wait()
+	require.Equal(t, Stats{Refused: 3, Cancelled: 3}, h.Stats())
+}
+
+// A Hasher whose calls may not wait uses the lanes that are free.
+func TestHasherNoneWait(t *testing.T) {
+	h := &Hasher{Cost: 20, MaxWaiting: -1}
+	ctx, cancel := context.WithCancel(background)
+	var wg sync.WaitGroup
+	for range maxConcurrency() {
+		wg.Go(func() {
+			if err := h.Verify(ctx, "", nil); err != context.Canceled {
+				t.Error(err)
+			}
+		})
+	}
+	for deadline := time.Now().Add(20 * time.Second); h.Stats().Running != maxConcurrency() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	require.Equal(t, Stats{Running: maxConcurrency()}, h.Stats())
+	require.Equal(t, ErrBusy, h.Verify(ctx, "", nil))
+	cancel()
+	wg.Wait()
+	require.Equal(t, Stats{Refused: 1, Cancelled: uint64(maxConcurrency())}, h.Stats())
+	requireIdle(t, &cores)
+}
+
+func TestHasherStats(t *testing.T) {
+	h := &Hasher{Cost: 4}
+	hash, err := h.Hash(background, nil)
+	require.NoError(t, err)
+	require.NoError(t, h.Verify(background, hash, nil))
+	require.Error(t, h.Verify(background, hash, []byte("x")))
+	require.Error(t, h.Verify(background, "", nil))
+	require.Error(t, h.Verify(background, "x", nil))
+	require.Error(t, h.Verify(background, sample, nil))
+	require.Equal(t, context.Canceled, h.Verify(cancelledContext(), hash, nil))
+	require.Equal(t, ErrPasswordTooLong, h.Verify(background, hash, make([]byte, 73)))
+	require.Equal(t, Stats{Done: 6, Cancelled: 1, AboveCost: 1}, h.Stats())
+}
+
+// Cancelled calls return soon and leave nothing behind, with four a core at a cost that
+// takes seconds. The time is printed; it is the system's to say who runs when.
+func TestHasherCancel(t *testing.T) {
+	h := &Hasher{Cost: 16}
+	goroutines := runtime.NumGoroutine()
+	var late []time.Duration
+	for range 5 {
+		var wg sync.WaitGroup
+		var lock sync.Mutex
+		deadline := time.Now().Add(50 * time.Millisecond)
+		ctx, cancel := context.WithDeadline(background, deadline)
+		for range 4 * runtime.GOMAXPROCS(0) {
+			wg.Go(func() {
+				err := h.Verify(ctx, "", nil)
+				now := time.Now()
+				lock.Lock()
+				defer lock.Unlock()
+				late = append(late, now.Sub(deadline))
+				if err != context.DeadlineExceeded {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		cancel()
+	}
+	slices.Sort(late)
+	t.Logf("returned %v after the end of the context at the median, %v at the most", late[len(late)/2], late[len(late)-1])
+	requireIdle(t, &cores)
+	require.Zero(t, h.Stats().Running+h.Stats().Waiting)
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+}
+
+// With BCRYPT_TIMING set: the time of a refusal, as a ratio to that of a wrong password
+// for a known user, by turns, does not tell what is stored.
+func TestHasherTiming(t *testing.T) {
+	if os.Getenv("BCRYPT_TIMING") == "" {
+		t.Skip("set BCRYPT_TIMING=1 on a quiet machine")
+	}
+	known := func(cost int, version Version) string {
+		hash, err := HashWithSalt([]byte("right"), cost, version, [16]byte{1})
+		require.NoError(t, err)
+		return hash
+	}
+	for cost := 4; cost <= 10; cost++ {
+		h := &Hasher{Cost: cost}
+		cases := map[string]string{"no such user": "", "malformed": "x" + sample, "2a": known(cost, Version2a)}
+		if cost > 4 {
+			cases["one lower"] = known(cost-1, Version2b)
+			cases["lowest"] = known(4, Version2b)
+		}
+		for _, password := range []string{"wrong", "\xff\xff\xa3"} {
+			reference := known(cost, Version2b)
+			for name, hash := range cases {
+				ratio := 0.0
+				for try := 0; try < 3 && (ratio < 0.95 || ratio > 1.05); try++ { // machines have hiccups
+					var with, without []time.Duration
+					for range max(11, 1<<(10-cost)) {
+						start := time.Now()
+						h.Verify(background, hash, []byte(password))
+						with = append(with, time.Since(start))
+						start = time.Now()
+						h.Verify(background, reference, []byte(password))
+						without = append(without, time.Since(start))
+					}
+					ratio = float64(median(with)) / float64(median(without))
+				}
+				t.Logf("cost %d, password %q, %s: %.3f", cost, password, name, ratio)
+				require.InDelta(t, 1, ratio, 0.05)
+			}
+		}
+	}
+}
