@@ -38,7 +38,9 @@ import (
 //
 // since at five the core issues five instructions a cycle, and from six on lanes are
 // spilled. Five lanes are 21 KiB. Two hardware threads that share an L1 of 32 KiB cannot
-// both have five there; nothing has been measured on such a machine.
+// both have five there: nothing has been measured on such a machine, but on this one there
+// are spells in which five lanes take twice as long and one takes as long as ever, which
+// is what a busy sibling thread would look like. Five are then still better than one.
 const maxLanes = 5
 
 // lanesPerCore returns how many lanes are used. With the eight registers of 386 two pay

@@ -11,6 +11,9 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
+// colors tell apart for those who see none, and in print: dark and light by turns.
+var colors = []color.Color{color.RGBA{0, 70, 140, 255}, color.RGBA{220, 120, 0, 255}, color.RGBA{90, 90, 90, 255}}
+
 // plotLoads writes two pictures for a cost: hashes per second, and waiting time, against
 // callers a core, one line for each peer.
 func plotLoads(prefix string, cost int, loads [][]load) error {
@@ -46,19 +49,20 @@ func plotLoads(prefix string, cost int, loads [][]load) error {
 			if err != nil {
 				return err
 			}
-			line.Color, dots.Color = plotutil.Color(i), plotutil.Color(i)
+			line.Color, dots.Color = colors[i], colors[i]
 			line.Width, dots.Shape = vg.Points(1.5), plotutil.Shape(i)
 			p.Add(line, dots)
 			p.Legend.Add(peers[i].label, line, dots)
 		}
+		p.X.Max = 36 // room for the last label
 		if !picture.log {
-			p.Y.Max *= 1.15 // room for the legend
+			p.Y.Max *= 1.3 // and for the legend
 		} else {
 			limit := plotter.NewFunction(func(float64) float64 { return slow })
 			limit.Color = color.Gray{128}
 			limit.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 			p.Add(limit)
-			p.Y.Min, p.Y.Max = 0.01, 10
+			p.Y.Min, p.Y.Max = 0.01, 50
 		}
 		if err := p.Save(12*vg.Centimeter, 8*vg.Centimeter, prefix+picture.name+".svg"); err != nil {
 			return err
