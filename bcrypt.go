@@ -237,14 +237,14 @@ func Cost(hashedPassword []byte) (int, error) {
 // matches reports whether password has h's digest. How long it takes depends on the
 // cost and, for the few ambiguous passwords, on the password: these take a second
 // reading whatever the hash, or the time would tell who has a 2a hash.
-func (h *record) matches(ctx context.Context, who *Hasher, password []byte) (bool, error) {
-	digest, err := h.compute(ctx, who, password)
+func (h *record) matches(ctx context.Context, c *call, password []byte) (bool, error) {
+	digest, err := h.compute(ctx, c, password)
 	if err != nil {
 		return false, err
 	}
 	match := subtle.ConstantTimeCompare(digest[:], h.digest[:])
 	if ambiguous(password) {
-		digest, err = compute(ctx, who, password, &h.salt, iterations(h.cost), guarded)
+		digest, err = compute(ctx, c, password, &h.salt, iterations(h.cost), guarded)
 		if err != nil {
 			return false, err
 		}
@@ -256,30 +256,33 @@ func (h *record) matches(ctx context.Context, who *Hasher, password []byte) (boo
 }
 
 // compute returns the digest of password as h asks for it.
-func (h *record) compute(ctx context.Context, who *Hasher, password []byte) ([digestSize]byte, error) {
+func (h *record) compute(ctx context.Context, c *call, password []byte) ([digestSize]byte, error) {
 	if h.prehash != 0 {
 		password = h.prehashed(password)
 		defer clear(password)
 	}
-	return compute(ctx, who, password, &h.salt, iterations(h.cost), h.version.reading())
+	return compute(ctx, c, password, &h.salt, iterations(h.cost), h.version.reading())
 }
 
 // compute is bcrypt(cost, salt, password), figure 3 of the paper, with 2^cost for cost, on
 // a core that is free for it. It returns ctx.Err() if ctx ends before, and ErrBusy if
-// too many calls of who wait.
-func compute(ctx context.Context, who *Hasher, password []byte, salt *[saltSize]byte, iterations uint64, rd reading) (digest [digestSize]byte, err error) {
+// too many calls of the same Hasher wait.
+func compute(ctx context.Context, c *call, password []byte, salt *[saltSize]byte, iterations uint64, rd reading) (digest [digestSize]byte, err error) {
 	if err := selfTest(); err != nil {
 		return digest, err
 	}
 	j := jobPool.Get().(*job)
 	j.setup(password, salt, rd)
-	j.left, j.total, j.read, j.hasher = iterations, iterations, rd, who
+	j.left, j.total, j.read, j.call = iterations, iterations, rd, c
 	if err = cores.run(ctx, j); err == nil {
 		digest = j.digest()
+		if c != nil {
+			c.admitted = true
+		}
 	}
 	j.wipe()
 	if err == nil && !j.held {
-		j.state, j.passed, j.hasher = fresh, false, nil
+		j.state, j.passed, j.call = fresh, false, nil
 		jobPool.Put(j)
 	}
 	return digest, err

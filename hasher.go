@@ -134,7 +134,7 @@ func (h *Hasher) Hash(ctx context.Context, password []byte) (string, error) {
 		return "", err
 	}
 	var err error
-	r.digest, err = r.compute(ctx, h, password)
+	r.digest, err = r.compute(ctx, &call{Hasher: h}, password)
 	h.count(err)
 	if err != nil {
 		return "", err
@@ -162,9 +162,10 @@ func (h *Hasher) Verify(ctx context.Context, hash string, password []byte) error
 	if r.cost > h.maxCost() {
 		return &CostTooHighError{Cost: r.cost, MaxCost: h.maxCost()}
 	}
-	match, err := r.matches(ctx, h, password)
+	c := &call{Hasher: h}
+	match, err := r.matches(ctx, c, password)
 	if err == nil && !match && r.cost < h.cost() {
-		err = h.makeUp(ctx, password, iterations(h.cost())-iterations(r.cost))
+		err = c.makeUp(ctx, password, iterations(h.cost())-iterations(r.cost))
 	}
 	if r.cost > h.cost() {
 		h.countAbove()
@@ -244,11 +245,11 @@ func (h *Hasher) admit(password []byte) error {
 
 // makeUp does the work that a hash of lower cost has not taken: for passwords with two
 // readings, twice.
-func (h *Hasher) makeUp(ctx context.Context, password []byte, missing uint64) error {
+func (c *call) makeUp(ctx context.Context, password []byte, missing uint64) error {
 	if ambiguous(password) {
 		missing *= 2
 	}
-	_, err := compute(ctx, h, password, new([saltSize]byte), missing, plain)
+	_, err := compute(ctx, c, password, new([saltSize]byte), missing, plain)
 	return err
 }
 

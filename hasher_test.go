@@ -339,18 +339,18 @@ func TestHashWithSalt(t *testing.T) {
 	}
 }
 
-// occupy fills all lanes with hashes of cost 20, until the test ends.
-func occupy(t *testing.T) {
+// occupy starts so many hashes of cost 20, which are in lanes or in line until the test
+// ends.
+func occupy(t *testing.T, hashes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
 	var wg sync.WaitGroup
-	most := maxConcurrency()
-	for range most {
+	for range hashes {
 		wg.Go(func() { compute(ctx, nil, nil, new([saltSize]byte), 1<<20, plain) })
 	}
-	for full := false; !full; time.Sleep(time.Millisecond) {
+	for started := false; !started; time.Sleep(time.Millisecond) {
 		cores.mu.Lock()
-		full = cores.laned == most
+		started = cores.laned+cores.line.length >= hashes
 		cores.mu.Unlock()
 	}
 	t.Cleanup(func() {
@@ -361,7 +361,7 @@ func occupy(t *testing.T) {
 }
 
 func TestHasherMaxWaiting(t *testing.T) {
-	occupy(t)
+	occupy(t, maxConcurrency())
 	const cost = 20 // as long as the others: it waits
 	h := &Hasher{Cost: cost, MaxWaiting: 2}
 	ctx, cancel := context.WithCancel(background)
@@ -400,6 +400,23 @@ func TestHasherMaxWaiting(t *testing.T) {
 	cancel()
 	wg.Wait()
 	require.Equal(t, Stats{Refused: 3, Cancelled: 3}, h.Stats())
+}
+
+// A call that has begun is not refused in its middle: neither the second reading of a
+// password nor what a hash of lower cost lacks.
+func TestHasherAdmittedOnce(t *testing.T) {
+	c := &call{Hasher: &Hasher{MaxWaiting: -1}}
+	_, err := compute(background, c, nil, new([saltSize]byte), 16, plain)
+	require.NoError(t, err)
+	require.True(t, c.admitted)
+
+	occupy(t, 2*maxConcurrency())
+	_, err = compute(background, &call{Hasher: c.Hasher}, nil, new([saltSize]byte), 1<<20, plain)
+	require.Equal(t, ErrBusy, err)
+	ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+	defer cancel()
+	_, err = compute(ctx, c, nil, new([saltSize]byte), 1<<20, plain)
+	require.Equal(t, context.DeadlineExceeded, err)
 }
 
 // A Hasher whose calls may not wait uses the lanes that are free.

@@ -86,11 +86,11 @@ var corePool = sync.Pool{New: func() any { return new(core) }}
 
 // A job is one hash and the caller who waits for it.
 type job struct {
-	lane          // while the job is in no lane of a core
-	left   uint64 // iterations to do
-	total  uint64 // of so many
-	read   reading
-	hasher *Hasher // that it is for, or nil
+	lane         // while the job is in no lane of a core
+	left  uint64 // iterations to do
+	total uint64 // of so many
+	read  reading
+	call  *call // that it is for, or nil
 
 	state  jobState
 	offer  *core      // that the caller is to lead
@@ -113,6 +113,14 @@ const (
 	cancelled
 	refused
 )
+
+// A call is one of a Hasher: one job, or several, one after another. Once the first is done,
+// the others are not refused: work is not thrown away, and a refusal would tell that there
+// were others.
+type call struct {
+	*Hasher
+	admitted bool
+}
 
 // A tally counts the jobs of a Hasher, and its calls. It belongs to the scheduler's lock.
 type tally struct {
@@ -195,7 +203,7 @@ func (s *scheduler) begin(j *job) (sleep bool) {
 		j.offer = corePool.Get().(*core)
 		s.enter(j.offer, j)
 		return false
-	case s.crowded(j.hasher):
+	case s.crowded(j.call):
 		j.state = refused
 		return false
 	default:
@@ -204,14 +212,14 @@ func (s *scheduler) begin(j *job) (sleep bool) {
 	}
 }
 
-// crowded reports whether as many jobs of a Hasher wait as may. Those in line that there
+// crowded reports whether as many jobs of c's Hasher wait as may. Those in line that there
 // are free lanes for do not: they will be in one within an iteration.
-func (s *scheduler) crowded(h *Hasher) bool {
-	if h == nil || h.MaxWaiting == 0 {
+func (s *scheduler) crowded(c *call) bool {
+	if c == nil || c.admitted || c.MaxWaiting == 0 {
 		return false
 	}
 	free := s.leaders*s.lanes - s.laned
-	return s.line.length >= free && h.tally.waiting-free >= max(h.MaxWaiting, 0)
+	return s.line.length >= free && c.tally.waiting-free >= max(c.MaxWaiting, 0)
 }
 
 // cancel takes j from the line, or from its lane at the next boundary.
@@ -411,8 +419,8 @@ func (s *scheduler) enter(c *core, j *job) {
 	s.laned++
 	j.lane.wipe()
 	j.state = laned
-	if j.hasher != nil {
-		j.hasher.tally.running++
+	if j.call != nil {
+		j.call.tally.running++
 	}
 }
 
@@ -421,8 +429,8 @@ func (s *scheduler) enter(c *core, j *job) {
 func (s *scheduler) leave(c *core, i int, state jobState) {
 	j := c.jobs[i]
 	j.state = state
-	if j.hasher != nil {
-		j.hasher.tally.running--
+	if j.call != nil {
+		j.call.tally.running--
 	}
 	if state != cancelled {
 		j.lane = c.lanes[i]
@@ -461,8 +469,8 @@ func (l *line) add(j *job, number uint64) {
 		j.next.prev = j
 	}
 	l.length++
-	if j.hasher != nil {
-		j.hasher.tally.waiting++
+	if j.call != nil {
+		j.call.tally.waiting++
 	}
 }
 
@@ -480,8 +488,8 @@ func (l *line) remove(j *job) {
 	}
 	j.prev, j.next = nil, nil
 	l.length--
-	if j.hasher != nil {
-		j.hasher.tally.waiting--
+	if j.call != nil {
+		j.call.tally.waiting--
 	}
 }
 
