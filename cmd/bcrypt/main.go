@@ -46,6 +46,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(calibrate(), hash(), verify(), inspect())
+	cmd.AddCommand(calibrate(), hash(), verify(), inspect(), bench())
 	return cmd
 }

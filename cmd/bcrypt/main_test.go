@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,20 @@ func TestProgress(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "pass 1, cost ")
 	require.Greater(t, strings.Index(out, "limit 3s"), strings.LastIndex(out, "pass 1, cost "))
+}
+
+// Ctrl-C prints what is done so far.
+func TestBenchInterrupted(t *testing.T) {
+	cmd := exec.Command(build(t), "bench", "--costs", "4-20", "--max", "1h", "--rounds", "3")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Start())
+	time.Sleep(3 * time.Second)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 2, cmd.ProcessState.ExitCode())
+	require.Equal(t, "bcrypt: interrupted\n", errs.String())
+	require.Regexp(t, `(?m)^│ +4 │ +1 │ medium +│ this +│ +3 │`, out.String())
 }
 
 // build returns the path of the command.
