@@ -118,3 +118,37 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, answers ...string) (output string, 
 	}
 	return all.String(), cmd.Wait()
 }
+
+// The examples of each command's help work as they stand; those of bench take one turn
+// here, and calibrate may find the machine too slow.
+func TestHelpExamples(t *testing.T) {
+	const line = "ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n"
+	dir := filepath.Dir(build(t))
+	for name, text := range map[string]string{
+		"password.txt": "U*U\n", ".htpasswd": line, "users.csv": "1,ann," + line[4:],
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for _, cmd := range root().Commands() {
+		require.NotEmpty(t, cmd.Example, cmd.Name())
+		for example := range strings.Lines(cmd.Example) {
+			example = strings.TrimSpace(example)
+			if cmd.Name() == "bench" {
+				example += " --rounds 1"
+			}
+			sh := exec.Command("sh", "-c", example)
+			sh.Dir = dir
+			sh.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			sh.Stdin = strings.NewReader("U*U\n")
+			out, err := sh.CombinedOutput()
+			if cmd.Name() == "calibrate" && err != nil {
+				require.Contains(t, string(out), "too slow", example)
+				continue
+			}
+			require.NoError(t, err, "%s\n%s", example, out)
+			if cmd.Name() != "verify" {
+				require.NotEmpty(t, out, example)
+			}
+		}
+	}
+}
