@@ -260,6 +260,18 @@ func TestPrehash(t *testing.T) {
 	}
 }
 
+// The second reading of a password is of plain 2a hashes alone.
+func TestPrehashHasOneReading(t *testing.T) {
+	password := []byte("\xff\xff\xa3")
+	r := record{version: Version2a, prehash: 1, cost: 4}
+	var err error
+	r.digest, err = compute(background, nil, password, &r.salt, 16, guarded)
+	require.NoError(t, err)
+	require.Equal(t, ErrMismatchedHashAndPassword, (&Hasher{Cost: 4}).Verify(background, string(r.appendTo(nil)), password))
+	r.prehash = 0
+	require.NoError(t, (&Hasher{Cost: 4}).Verify(background, string(r.appendTo(nil)), password))
+}
+
 // Of all texts that differ from a bcrypt-sha256 hash in one byte, just those are read that
 // are other such hashes.
 func TestPrehashEveryByteEverywhere(t *testing.T) {

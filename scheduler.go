@@ -219,7 +219,7 @@ func (s *scheduler) crowded(c *call) bool {
 		return false
 	}
 	free := s.leaders*s.lanes - s.laned
-	return s.line.length >= free && c.tally.waiting-free >= max(c.MaxWaiting, 0)
+	return c.tally.waiting-free >= max(c.MaxWaiting, 0)
 }
 
 // cancel takes j from the line, or from its lane at the next boundary.
