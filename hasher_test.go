@@ -376,7 +376,7 @@ func TestHasherMaxWaiting(t *testing.T) {
 	occupy(t, maxConcurrency())
 	const cost = 20 // as long as the others: it waits
 	h := &Hasher{Cost: cost, MaxWaiting: 2}
-	ctx, cancel := context.WithCancel(background)
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute) // a failure must not hang
 	defer cancel()
 	var wg sync.WaitGroup
 	verify := func(ctx context.Context) {
@@ -397,21 +397,41 @@ func TestHasherMaxWaiting(t *testing.T) {
 	verify(one)
 	verify(ctx)
 	waiting(2)
-	require.Equal(t, ErrBusy, h.Verify(background, "", nil))
-	hash, err := h.Hash(background, nil)
+	require.Equal(t, ErrBusy, h.Verify(ctx, "", nil))
+	hash, err := h.Hash(ctx, nil)
 	require.Equal(t, ErrBusy, err)
 	require.Empty(t, hash)
-	require.Equal(t, ErrBusy, (&Hasher{Cost: cost, MaxWaiting: -1}).Verify(background, "", nil))
+	require.Equal(t, ErrBusy, (&Hasher{Cost: cost, MaxWaiting: -1}).Verify(ctx, "", nil))
 
 	cancelOne() // frees its place at once
 	waiting(1)
 	verify(ctx)
 	waiting(2)
-	require.Equal(t, ErrBusy, h.Verify(background, "", nil))
+	require.Equal(t, ErrBusy, h.Verify(ctx, "", nil))
 
 	cancel()
 	wg.Wait()
 	require.Equal(t, Stats{Refused: 3, Cancelled: 3}, h.Stats())
+}
+
+// Who waits is who finds no lane free: those in line before count, whoever they are for.
+func TestSchedulerCrowded(t *testing.T) {
+	none, two := &call{Hasher: &Hasher{MaxWaiting: -1}}, &call{Hasher: &Hasher{MaxWaiting: 2}}
+	s := newStepper(t, 1, maxLanes, 9, 9, 9, 9, 9, 9, 9)
+	s.start(0, 1, 2) // one in a lane, four lanes free, two in line
+	require.False(t, s.crowded(none))
+	require.False(t, s.crowded(two))
+	s.start(3, 4) // four in line
+	require.True(t, s.crowded(none))
+	require.False(t, s.crowded(two))
+	s.start(5, 6)
+	two.tally.waiting = 5 // four of them will get the lanes
+	require.False(t, s.crowded(two))
+	two.tally.waiting = 6
+	require.True(t, s.crowded(two))
+	require.False(t, s.crowded(&call{Hasher: two.Hasher, admitted: true}))
+	require.False(t, s.crowded(&call{Hasher: &Hasher{}}))
+	require.False(t, s.crowded(nil))
 }
 
 // A call that has begun is not refused in its middle: neither the second reading of a
@@ -423,9 +443,11 @@ func TestHasherAdmittedOnce(t *testing.T) {
 	require.True(t, c.admitted)
 
 	occupy(t, 2*maxConcurrency())
-	_, err = compute(background, &call{Hasher: c.Hasher}, nil, new([saltSize]byte), 1<<20, plain)
+	ctx, cancel := context.WithTimeout(background, 10*time.Second)
+	defer cancel()
+	_, err = compute(ctx, &call{Hasher: c.Hasher}, nil, new([saltSize]byte), 1<<20, plain)
 	require.Equal(t, ErrBusy, err)
-	ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+	ctx, cancel = context.WithTimeout(background, 10*time.Millisecond)
 	defer cancel()
 	_, err = compute(ctx, c, nil, new([saltSize]byte), 1<<20, plain)
 	require.Equal(t, context.DeadlineExceeded, err)

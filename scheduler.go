@@ -212,14 +212,15 @@ func (s *scheduler) begin(j *job) (sleep bool) {
 	}
 }
 
-// crowded reports whether as many jobs of c's Hasher wait as may. Those in line that there
-// are free lanes for do not: they will be in one within an iteration.
+// crowded reports whether a job of c would have to wait while as many of its Hasher wait
+// already as may. Those in line that there are free lanes for do not wait: they will be in
+// one within an iteration.
 func (s *scheduler) crowded(c *call) bool {
 	if c == nil || c.admitted || c.MaxWaiting == 0 {
 		return false
 	}
 	free := s.leaders*s.lanes - s.laned
-	return c.tally.waiting-free >= max(c.MaxWaiting, 0)
+	return s.line.length >= free && max(c.tally.waiting-free, 0) >= max(c.MaxWaiting, 0)
 }
 
 // cancel takes j from the line, or from its lane at the next boundary.
