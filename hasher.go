@@ -135,7 +135,7 @@ func (h *Hasher) Hash(ctx context.Context, password []byte) (string, error) {
 	}
 	var err error
 	r.digest, err = r.compute(ctx, &call{Hasher: h}, password)
-	h.count(err)
+	h.count(err, false)
 	if err != nil {
 		return "", err
 	}
@@ -167,10 +167,7 @@ func (h *Hasher) Verify(ctx context.Context, hash string, password []byte) error
 	if err == nil && !match && r.cost < h.cost() {
 		err = c.makeUp(ctx, password, iterations(h.cost())-iterations(r.cost))
 	}
-	if r.cost > h.cost() {
-		h.countAbove()
-	}
-	h.count(err)
+	h.count(err, r.cost > h.cost())
 	switch {
 	case err != nil:
 		return err
@@ -253,10 +250,13 @@ func (c *call) makeUp(ctx context.Context, password []byte, missing uint64) erro
 	return err
 }
 
-// count counts a call that ended with err.
-func (h *Hasher) count(err error) {
+// count counts a call that ended with err, for a hash above Cost or not.
+func (h *Hasher) count(err error, above bool) {
 	cores.mu.Lock()
 	defer cores.mu.Unlock()
+	if above {
+		h.tally.calls.AboveCost++
+	}
 	switch err {
 	case nil:
 		h.tally.calls.Done++
@@ -266,12 +266,6 @@ func (h *Hasher) count(err error) {
 	default:
 		h.tally.calls.Cancelled++
 	}
-}
-
-func (h *Hasher) countAbove() {
-	cores.mu.Lock()
-	defer cores.mu.Unlock()
-	h.tally.calls.AboveCost++
 }
 
 // HashInfo is what a hash tells without the password.

@@ -18,7 +18,6 @@ import (
 
 	"example.com/bcrypt"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -267,14 +266,7 @@ func summarize(results []*result) []*result {
 }
 
 func printResults(w io.Writer, results []*result) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"cost", "callers", "password", "implementation", "hashes", "mean", "min", "max", "std dev", "median", "p99"})
-	var aligned []table.ColumnConfig
-	for i := 5; i <= 11; i++ {
-		aligned = append(aligned, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(aligned)
+	t := newTable(5, "cost", "callers", "password", "implementation", "hashes", "mean", "min", "max", "std dev", "median", "p99")
 	for i, r := range results {
 		if i > 0 && r.Cost != results[i-1].Cost {
 			t.AppendSeparator()

@@ -92,14 +92,7 @@ func printCalibration(w io.Writer, r *bcrypt.Calibration) {
 	if r.Cost == 0 {
 		return
 	}
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"cost", "time a hash", "hashes/s a core", "hashes/s the host", "guesses/s of an attacker"})
-	var aligned []table.ColumnConfig
-	for i := range 5 {
-		aligned = append(aligned, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(aligned)
+	t := newTable(1, "cost", "time a hash", "hashes/s a core", "hashes/s the host", "guesses/s of an attacker")
 	row := func(cost int, d time.Duration) {
 		host := r.Rate * math.Exp2(float64(r.Cost-cost))
 		mark := ""
@@ -121,6 +114,20 @@ func printCalibration(w io.Writer, r *bcrypt.Calibration) {
 	fmt.Fprintf(w, "\n%s\n\nAn attacker is %s\n(%s). Times are of a hash as measured; rates with all cores busy.\n",
 		t.Render(), attacker.What, attacker.Source)
 	fmt.Fprintf(w, "\n\thasher := &bcrypt.Hasher{Cost: %d, MaxWaiting: 100}\n", r.Cost)
+}
+
+// newTable is a table with a header, its columns from the numbers-th on, counted from 1,
+// aligned to the right.
+func newTable(numbers int, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(header)
+	var aligned []table.ColumnConfig
+	for i := numbers; i <= len(header); i++ {
+		aligned = append(aligned, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(aligned)
+	return t
 }
 
 // rounded is d with three digits.
