@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 )
@@ -41,36 +39,6 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// On a terminal passwords are asked for, twice for a new hash, and not shown.
-func TestPrompt(t *testing.T) {
-	command := build(t)
-	out, err := onTerminal(t, exec.Command(command, "hash", "--cost", "4"), "U*U\n", "U*U\n")
-	require.NoError(t, err)
-	require.Contains(t, out, "Password: ")
-	require.Contains(t, out, "The same again: ")
-	require.NotContains(t, out, "U*U")
-	hash := out[strings.Index(out, "$2b$04$"):][:60]
-
-	out, err = onTerminal(t, exec.Command(command, "verify", hash), "U*U\n")
-	require.NoError(t, err)
-	require.Contains(t, out, "Password: ")
-	require.NotContains(t, out, "U*U")
-
-	out, err = onTerminal(t, exec.Command(command, "hash", "--cost", "4"), "U*U\n", "U*V\n")
-	require.Error(t, err)
-	require.Contains(t, out, "bcrypt: the two passwords differ")
-	require.NotContains(t, out, "U*")
-}
-
-// On a terminal calibrate shows how far it is, and leaves nothing of that behind the
-// evidence.
-func TestProgress(t *testing.T) {
-	out, err := onTerminal(t, exec.Command(build(t), "calibrate", "--max", "3s", "--min-cost", "4"))
-	require.NoError(t, err)
-	require.Contains(t, out, "pass 1, cost ")
-	require.Greater(t, strings.Index(out, "limit 3s"), strings.LastIndex(out, "pass 1, cost "))
-}
-
 // Ctrl-C prints what is done so far.
 func TestBenchInterrupted(t *testing.T) {
 	cmd := exec.Command(build(t), "bench", "--costs", "4-20", "--max", "1h", "--rounds", "3")
@@ -92,31 +60,6 @@ func build(t *testing.T) string {
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
-}
-
-// onTerminal runs cmd on a pseudo-terminal, and answers each prompt, which ends in ": ".
-func onTerminal(t *testing.T, cmd *exec.Cmd, answers ...string) (output string, err error) {
-	t.Helper()
-	terminal, err := pty.Start(cmd)
-	require.NoError(t, err)
-	defer terminal.Close()
-	timer := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	var all bytes.Buffer
-	buf := make([]byte, 4096)
-	for {
-		n, err := terminal.Read(buf)
-		all.Write(buf[:n])
-		if len(answers) > 0 && bytes.HasSuffix(all.Bytes(), []byte(": ")) {
-			_, err := io.WriteString(terminal, answers[0])
-			require.NoError(t, err)
-			answers = answers[1:]
-		}
-		if err != nil { // on Linux EIO, when the program has ended
-			break
-		}
-	}
-	return all.String(), cmd.Wait()
 }
 
 // The examples of each command's help work as they stand; those of bench take one turn
