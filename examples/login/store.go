@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/postgresstore"
+	"github.com/alexedwards/scs/sqlite3store"
+	"github.com/alexedwards/scs/v2"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+)
+
+// A store keeps users and sessions. With a user stands a hash, which holds version, cost
+// and salt, and nothing else that belongs to the password.
+type store struct {
+	db       *sql.DB
+	sessions interface {
+		scs.Store
+		StopCleanup()
+	}
+}
+
+// openStore opens a postgres:// URL or an SQLite file, and makes the tables if there are
+// none. Waiting for another's lock ends after 2 s, in an error that says so.
+func openStore(ctx context.Context, where string) (*store, error) {
+	s, blob, instant := &store{}, "BLOB", "REAL"
+	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
+		config, err := pgx.ParseConfig(where)
+		if err != nil {
+			return nil, err // pgx leaves the password out
+		}
+		config.ConnectTimeout = 2 * time.Second
+		config.RuntimeParams["statement_timeout"] = "2s"
+		s.db = stdlib.OpenDB(*config)
+		s.db.SetMaxOpenConns(20) // few suffice, as none is held while a password is hashed
+		s.sessions, blob, instant = postgresstore.New(s.db), "BYTEA", "TIMESTAMPTZ"
+	} else {
+		// With a write-ahead log readers do not wait for a writer; FULL syncs each commit,
+		// so that a sign-up outlives a power cut.
+		db, err := sql.Open("sqlite", where+"?_pragma=busy_timeout(2000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+		if err != nil {
+			return nil, err
+		}
+		s.db, s.sessions = db, sqlite3store.New(db)
+		s.db.SetMaxOpenConns(4)
+	}
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, hash TEXT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS sessions (token TEXT PRIMARY KEY, data " + blob + " NOT NULL, expiry " + instant + " NOT NULL)",
+		"CREATE INDEX IF NOT EXISTS sessions_expiry ON sessions (expiry)",
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *store) close() {
+	s.sessions.StopCleanup()
+	s.db.Close()
+}
+
+// hash returns a user's hash, or "" if there is no such user, as Hasher.Verify wants it.
+func (s *store) hash(ctx context.Context, name string) (hash string, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT hash FROM users WHERE name = $1", name).Scan(&hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return hash, err
+}
+
+// add reports whether the name was free: the database decides, as two may ask at once.
+func (s *store) add(ctx context.Context, name, hash string) (added bool, err error) {
+	result, err := s.db.ExecContext(ctx, "INSERT INTO users (name, hash) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, hash)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows == 1, err
+}
+
+// upgrade replaces the hash that was verified: a password changed meanwhile stays changed.
+func (s *store) upgrade(ctx context.Context, name, hash, newHash string) error {
+	_, err := s.db.ExecContext(ctx, "UPDATE users SET hash = $1 WHERE name = $2 AND hash = $3", newHash, name, hash)
+	return err
+}
