@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -565,4 +567,80 @@ func TestHasherTiming(t *testing.T) {
 			}
 		}
 	}
+}
+
+// With BCRYPT_TIMING set: Welch's t of two kinds of calls, by random turns, as in dudect
+// (Reparaz, Balasch and Verbauwhede, Dude, is my code constant time?, 2017), which takes a
+// |t| above 10 for a difference. The digest is compared in constant time, and the decoy for
+// a user who does not exist is as slow as a wrong password.
+func TestConstantTime(t *testing.T) {
+	if os.Getenv("BCRYPT_TIMING") == "" {
+		t.Skip("set BCRYPT_TIMING=1 on a quiet machine")
+	}
+	right := record{version: Version2b} // of cost 0: one iteration
+	var err error
+	right.digest, err = right.compute(background, nil, []byte("password"))
+	require.NoError(t, err)
+	other := func(at int) *record {
+		wrong := right
+		wrong.digest[at] ^= 1
+		return &wrong
+	}
+	matches := func(r *record) func() {
+		return func() { r.matches(background, nil, []byte("password")) }
+	}
+	h := &Hasher{Cost: MinCost}
+	known, err := HashWithSalt([]byte("right"), MinCost, Version2b, [16]byte{1})
+	require.NoError(t, err)
+	verify := func(hash string) func() {
+		return func() { h.Verify(background, hash, []byte("wrong")) }
+	}
+	for _, c := range []struct {
+		name string
+		n    int
+		a, b func()
+	}{
+		{"first byte of the digest or last", 40_000, matches(other(0)), matches(other(digestSize - 1))},
+		{"digest right or wrong", 40_000, matches(&right), matches(other(0))},
+		{"user who does not exist or wrong password", 8_000, verify(""), verify(known)},
+	} {
+		score := welch(c.n, c.a, c.b)
+		t.Logf("%s: t = %.1f", c.name, score)
+		require.Less(t, math.Abs(score), 10.0, c.name)
+	}
+
+	// The method sees a difference of 1 in 500 where there is one.
+	require.Greater(t, welch(8_000, verify(known), func() {
+		verify(known)()
+		for end := time.Now().Add(5 * time.Microsecond); time.Now().Before(end); {
+		}
+	}), 10.0)
+}
+
+// welch runs a and b n times each, by random turns, and returns how many standard errors
+// the mean time of b is above that of a. The slowest tenth of all is left out: that is the
+// system's doing.
+func welch(n int, a, b func()) float64 {
+	var times [2][]float64
+	var all []float64
+	for range 2 * n {
+		kind := rand.IntN(2)
+		start := time.Now()
+		[]func(){a, b}[kind]()
+		took := float64(time.Since(start))
+		times[kind], all = append(times[kind], took), append(all, took)
+	}
+	slices.Sort(all)
+	limit := all[len(all)*9/10]
+	var mean, squares [2]float64 // squares of standard errors
+	for kind := range times {
+		kept := slices.DeleteFunc(times[kind], func(x float64) bool { return x > limit })
+		for _, x := range kept {
+			mean[kind] += x / float64(len(kept))
+		}
+		for _, x := range kept {
+			squares[kind] += (x - mean[kind]) * (x - mean[kind]) / float64(len(kept)) / float64(len(kept)-1)
+		}
+	}
+	return (mean[1] - mean[0]) / math.Sqrt(squares[0]+squares[1])
 }

@@ -3,8 +3,11 @@ package oracle
 import (
 	"encoding/base64"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"testing"
 
 	"example.com/bcrypt"
@@ -58,6 +61,41 @@ func TestBothWays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pairs is how many hashes TestPairs and TestLibxcrypt compare, the latter of each version;
+// docs/evidence.md has runs with more.
+var pairs = flag.Int("pairs", 2000, "hashes to compare in TestPairs and TestLibxcrypt")
+
+// inParallel calls f with random passwords and salts on all processors.
+func inParallel(n int, f func(password []byte, salt [16]byte)) {
+	var wg sync.WaitGroup
+	work := make(chan []byte)
+	for worker := range 8 * runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			salts := rand.NewChaCha8([32]byte{byte(worker), byte(worker >> 8), 2})
+			for password := range work {
+				var salt [16]byte
+				salts.Read(salt[:])
+				f(password, salt)
+			}
+		})
+	}
+	for _, password := range randomPasswords(n) {
+		work <- password
+	}
+	close(work)
+	wg.Wait()
+}
+
+// x/crypto finds each password in the hash that this package makes of it.
+func TestPairs(t *testing.T) {
+	inParallel(*pairs, func(password []byte, salt [16]byte) {
+		hash, err := bcrypt.HashWithSalt(password, bcrypt.MinCost, bcrypt.Version2a, salt)
+		if err != nil || xbcrypt.CompareHashAndPassword([]byte(hash), password) != nil {
+			t.Errorf("%x, %x: %s, %v", password, salt, hash, err)
+		}
+	})
 }
 
 // The core makes the digest that x/crypto/blowfish makes of the same key and salt, also
