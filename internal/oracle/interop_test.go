@@ -28,16 +28,16 @@ type livePeer struct {
 }
 
 var livePeers = []livePeer{
-	{name: "PHP", command: []string{"php", "peers/peer.php"}, writes: "2a 2x 2y", reads: "2a 2y", other2a: true},
+	{name: "PHP", command: []string{"php", "peers/peer.php"}, writes: "2a 2b 2x 2y", reads: "2a 2b 2y", other2a: true},
 	{name: "Ruby bcrypt", command: []string{"ruby", "peers/peer.rb"}, writes: "2a 2b 2x 2y", reads: "2a 2b 2y", other2a: true},
 	{name: "Python bcrypt", command: []string{"/usr/bin/python3", "-W", "ignore", "peers/peer.py", "bcrypt"}, writes: "2a 2b 2y", reads: "2a 2b 2y"},
 	{name: "Python passlib", command: []string{"/usr/bin/python3", "-W", "ignore", "peers/peer.py", "passlib"}, writes: "2a 2b 2y", reads: "2a 2b 2y"},
 	{name: "Perl crypt (libxcrypt)", command: []string{"perl", "peers/peer.pl"}, writes: "2a 2b 2x 2y", reads: "2a 2b 2y", other2a: true},
-	{name: "htpasswd", command: []string{"peers/peer.sh", "htpasswd"}, writes: "2y", reads: "2a 2y", other2a: true},
-	{name: "PostgreSQL pgcrypto", command: []string{"peers/peer.sh", "pgcrypto"}, writes: "2a 2x", reads: "2a", other2a: true},
+	{name: "htpasswd", command: []string{"peers/peer.sh", "htpasswd"}, writes: "2y", reads: "2a 2b 2y", other2a: true},
+	{name: "PostgreSQL pgcrypto", command: []string{"peers/peer.sh", "pgcrypto"}, writes: "2a 2x", reads: "2a"},
 	{name: "npm bcryptjs", command: []string{"node", "peers/peer.js", "bcryptjs"}, writes: "2a 2b 2y", reads: "2a 2b 2y", utf8: true},
-	{name: "npm bcrypt", command: []string{"node", "peers/peer.js", "bcrypt"}, writes: "2a 2b", reads: "2a 2b 2y"},
-	{name: "npm @node-rs/bcrypt", command: []string{"node", "peers/peer.js", "@node-rs/bcrypt"}, writes: "2b", reads: "2a 2b 2y"},
+	{name: "npm bcrypt", command: []string{"node", "peers/peer.js", "bcrypt"}, writes: "2a 2b", reads: "2a 2b"},
+	{name: "npm @node-rs/bcrypt", command: []string{"node", "peers/peer.js", "@node-rs/bcrypt"}, writes: "2y", reads: "2a 2b 2y"},
 }
 
 // ask puts questions to a peer and returns its answers.
@@ -100,8 +100,11 @@ func (p livePeer) testWrites(t *testing.T) {
 			}
 			require.Equal(t, "$"+version+"$04$", hash[:min(7, len(hash))], "%q", password)
 			require.NoError(t, bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)), "%s %q", hash, password)
+			if version == "2x" && strings.Contains(password, "\xff") {
+				continue // its bug hides bytes, so that wrong could be right
+			}
 			wrong := []byte("b" + password)[:min(72, len(password)+1)]
-			require.Equal(t, bcrypt.ErrMismatchedHashAndPassword, bcrypt.CompareHashAndPassword([]byte(hash), wrong))
+			require.Equal(t, bcrypt.ErrMismatchedHashAndPassword, bcrypt.CompareHashAndPassword([]byte(hash), wrong), "%s %q", hash, password)
 		}
 	}
 	require.Equal(t, p.writes, strings.Join(writes, " "), "versions that it writes")

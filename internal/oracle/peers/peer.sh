@@ -24,8 +24,8 @@ pgcrypto_answer() {
 		psql -qAtX "$BCRYPT_PGCRYPTO" -c "SELECT CASE WHEN crypt($password, '$2') = '$2' THEN 'yes' ELSE 'no' END" 2>/dev/null || echo -
 	elif [ "$2" = 2a ]; then
 		psql -qAtX "$BCRYPT_PGCRYPTO" -c "SELECT crypt($password, gen_salt('bf', 4))"
-	else
-		psql -qAtX "$BCRYPT_PGCRYPTO" -c "SELECT crypt($password, '\$$2\$04\$abcdefghijklmnopqrstuu')" 2>/dev/null || echo -
+	else # for a version that it does not know crypt makes a DES hash of it
+		psql -qAtX "$BCRYPT_PGCRYPTO" -c "SELECT crypt($password, '\$$2\$04\$abcdefghijklmnopqrstuu')" 2>/dev/null | grep -E '^.{60}$' || echo -
 	fi
 }
 
