@@ -247,9 +247,9 @@ func (s *scheduler) lead(c *core, own *job) (sleep bool) {
 			return state == queued
 		}
 		// Whoever is woken gets this processor at once, and not at the end of a time
-		// slice of 10 ms; where there is one thread and no preemption, now and then so
-		// does anybody. To yield each time would cost half the throughput.
-		if c.woke || runtime.GOARCH == "wasm" && turn%32 == 0 {
+		// slice of 10 ms; where there is one thread and no preemption, once a hash and now
+		// and then so does anybody. To yield each time would cost half the throughput.
+		if c.woke || runtime.GOARCH == "wasm" && turn%32 == 1 {
 			runtime.Gosched()
 		}
 		kernels[c.width](&c.lanes)
