@@ -309,10 +309,7 @@ func checkKnownAnswers() error {
 		"$2b$04$abcdefghijklmnopqrstuui1D709vfamulimlGcq0qq3UvuUasvEa",
 		"$2x$04$abcdefghijklmnopqrstuuVUrPmXD6q/nVSSp7pNDhCR9071IfIRe",
 	} {
-		var err error
-		if answers[i], _, err = parse([]byte(text), true); err != nil {
-			return errSelfTest
-		}
+		answers[i], _, _ = parse([]byte(text), true) // with an error no answer, and so a wrong one
 	}
 	c := corePool.Get().(*core)
 	defer corePool.Put(c)

@@ -2,6 +2,7 @@ package bcrypt
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -231,7 +233,31 @@ func TestSelfTest(t *testing.T) {
 	require.Nil(t, made)
 	require.Equal(t, errSelfTest, CompareHashAndPassword(hash, []byte("password")))
 	require.Equal(t, errSelfTest, CompareHashAndPassword(hash, []byte("\xff\xff\xa3")))
+	text, err := HashWithSalt([]byte("password"), MinCost, Version2b, [16]byte{})
+	require.Equal(t, errSelfTest, err)
+	require.Empty(t, text)
 	cost, err := Calibrate(1 << 40)
 	require.Equal(t, errSelfTest, err)
 	require.Zero(t, cost)
+}
+
+// A context that ends during the second reading of a password ends the call.
+func TestCancelBetweenReadings(t *testing.T) {
+	require.NoError(t, selfTest())
+	ctx, cancel := context.WithCancel(background)
+	sane, done := kernels[1], 0
+	defer func() { kernels[1] = sane }()
+	kernels[1] = func(lanes *[maxLanes]lane) {
+		if done++; done == 1<<5+1 {
+			cancel()
+			time.Sleep(10 * time.Millisecond) // for AfterFunc's goroutine, with 31 iterations to go
+		}
+		sane(lanes)
+		time.Sleep(time.Millisecond)
+	}
+	h := &Hasher{Cost: 5}
+	err := h.Verify(ctx, "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", []byte("\xff\xff\xa3"))
+	require.Equal(t, context.Canceled, err)
+	require.Less(t, done, 1<<6)
+	require.EqualValues(t, 1, h.Stats().Cancelled)
 }

@@ -153,6 +153,17 @@ func TestSchedulerPanic(t *testing.T) {
 	var panics atomic.Int32
 	sane := kernels
 	defer func() { kernels = sane }()
+	var all sync.Once
+	kernels[1] = func(lanes *[maxLanes]lane) {
+		all.Do(func() { // the others have come
+			for come := false; !come; time.Sleep(time.Millisecond) {
+				s.mu.Lock()
+				come = s.line.length == 4
+				s.mu.Unlock()
+			}
+		})
+		sane[1](lanes)
+	}
 	for width := 2; width <= maxLanes; width++ {
 		kernels[width] = func(lanes *[maxLanes]lane) {
 			if panics.Add(1) == 20 {
