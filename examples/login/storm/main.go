@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -88,7 +89,7 @@ func run(ctx context.Context, o options, readme string) error {
 // medians returns, for each build, the run of median capacity.
 func medians(reports [][]*report) (runs []*report) {
 	for _, all := range reports {
-		all = slices.SortedFunc(slices.Values(all), func(a, b *report) int { return int(1e6 * (a.capacity() - b.capacity())) })
+		all = slices.SortedFunc(slices.Values(all), func(a, b *report) int { return cmp.Compare(a.capacity(), b.capacity()) })
 		runs = append(runs, all[len(all)/2])
 	}
 	return runs
@@ -110,7 +111,7 @@ func table(o options, reports [][]*report) string {
 	fmt.Fprintln(&w, "\nThe median run of each, rate by rate:\n\n| build | sent/s | logins/s | median | 99 % | refused | errors | memory |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	for i, b := range builds {
 		rows := append(slices.Clone(runs[i].rows), runs[i].storm)
-		slices.SortStableFunc(rows, func(a, b row) int { return int(1e6 * (a.rate - b.rate)) })
+		slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.rate, b.rate) })
 		for _, r := range rows {
 			fmt.Fprintf(&w, "| %s | %.1f | %.1f | %s | %s | %d | %d | %.0f MB |\n",
 				b.label, r.rate, r.perSecond(), readable(r.median()), readable(r.p99()), r.refused, len(r.errors), r.memory/1e6)

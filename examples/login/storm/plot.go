@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"image/color"
 	"path/filepath"
 	"slices"
@@ -47,7 +48,7 @@ func plots(dir string, runs []*report) error {
 			for _, row := range append(slices.Clone(r.rows), r.storm) {
 				points = append(points, plotter.XY{X: row.rate, Y: picture.value(row)})
 			}
-			slices.SortFunc(points, func(a, b plotter.XY) int { return int(1e6 * (a.X - b.X)) })
+			slices.SortFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 			line, dots, err := plotter.NewLinePoints(points)
 			if err != nil {
 				return err
