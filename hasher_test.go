@@ -316,6 +316,9 @@ func TestInspect(t *testing.T) {
 		sample:                 {Version: Version2b, Cost: 5},
 		"$2$31$" + sample[7:]:  {Version: Version2, Cost: 31},
 		"$2x$04$" + sample[7:]: {Version: Version2x, Cost: 4},
+		// The lowest and the highest cost, which passlib writes without a leading zero.
+		"$bcrypt-sha256$v=2,t=2b,r=4$" + sample[7:29] + "$" + sample[29:]:  {Version: Version2b, Cost: 4, Prehash: 2},
+		"$bcrypt-sha256$v=2,t=2b,r=31$" + sample[7:29] + "$" + sample[29:]: {Version: Version2b, Cost: 31, Prehash: 2},
 	} {
 		got, err := Inspect(text)
 		require.NoError(t, err)
@@ -323,6 +326,7 @@ func TestInspect(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	require.Equal(t, "2b 2a 2y 2x 2", fmt.Sprint(Version2b, " ", Version2a, " ", Version2y, " ", Version2x, " ", Version2))
+	require.Equal(t, "Version(5)", Version(5).String())
 	require.Equal(t, "RefuseLong TruncateLong PrehashLong", fmt.Sprint(RefuseLong, TruncateLong, PrehashLong))
 }
 

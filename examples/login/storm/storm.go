@@ -113,16 +113,20 @@ func (b build) storm(ctx context.Context, dir string, o options) (*report, error
 	}
 
 	r := &report{}
+	// A rate that fails gets a second chance: a shared machine has its moments.
 	hold := func(rate float64) (taken bool) {
-		row := attack(ctx, p, rate, o.step, 0)
-		r.rows = append(r.rows, row)
-		fmt.Fprintln(os.Stderr, b.label, row)
-		return row.taken()
+		for try := 0; try < 2 && !taken && ctx.Err() == nil; try++ {
+			row := attack(ctx, p, rate, o.step, 0)
+			r.rows = append(r.rows, row)
+			fmt.Fprintln(os.Stderr, b.label, row)
+			taken = row.taken()
+		}
+		return taken
 	}
 	// A quarter more each time until it is too much; then from the last that was taken in
-	// small steps. A rate that fails gets a second chance: a shared machine has its moments.
+	// small steps.
 	climb := func(rate, factor float64) (taken float64) {
-		for ; rate <= o.max && ctx.Err() == nil && (hold(rate) || hold(rate)); rate *= factor {
+		for ; rate <= o.max && hold(rate); rate *= factor {
 			taken = rate
 		}
 		return taken
