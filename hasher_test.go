@@ -325,6 +325,10 @@ func TestInspect(t *testing.T) {
 		want.Salt = [16]byte{0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10, 0x41, 0x04, 0x10}
 		require.Equal(t, want, got)
 	}
+	for text, offset := range map[string]int{"$2b$99" + sample[6:]: 4, "$2$32" + sample[6:]: 3} {
+		_, err := Inspect(text)
+		require.Equal(t, &MalformedHashError{Offset: offset, Want: wantCost}, err)
+	}
 	require.Equal(t, "2b 2a 2y 2x 2", fmt.Sprint(Version2b, " ", Version2a, " ", Version2y, " ", Version2x, " ", Version2))
 	require.Equal(t, "Version(5)", Version(5).String())
 	require.Equal(t, "RefuseLong TruncateLong PrehashLong", fmt.Sprint(RefuseLong, TruncateLong, PrehashLong))
