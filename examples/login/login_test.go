@@ -60,15 +60,14 @@ var postgres = os.Getenv("LOGIN_TEST_POSTGRES")
 // onEach runs test on an empty database of each kind.
 func onEach(t *testing.T, test func(t *testing.T, where string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "login.db")) })
-	t.Run("postgres", func(t *testing.T) {
-		if postgres == "" {
-			t.Skip("LOGIN_TEST_POSTGRES is not set")
-		}
-		test(t, newPostgres(t))
-	})
+	t.Run("postgres", func(t *testing.T) { test(t, newPostgres(t)) })
 }
 
+// newPostgres returns the URL of an empty database, or skips the test.
 func newPostgres(t *testing.T) (where string) {
+	if postgres == "" {
+		t.Skip("LOGIN_TEST_POSTGRES is not set")
+	}
 	server, err := sql.Open("pgx", postgres)
 	require.NoError(t, err)
 	name := fmt.Sprintf("login_test_%d", time.Now().UnixNano())
@@ -320,9 +319,6 @@ func TestLockedDatabase(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			where := filepath.Join(t.TempDir(), "login.db")
 			if kind == "postgres" {
-				if postgres == "" {
-					t.Skip("LOGIN_TEST_POSTGRES is not set")
-				}
 				where = newPostgres(t)
 			}
 			s := start(t, where, nil)
@@ -348,9 +344,6 @@ func TestLockedDatabase(t *testing.T) {
 
 // A database that goes away and comes back: 500 meanwhile, and the reason in the log.
 func TestDatabaseGone(t *testing.T) {
-	if postgres == "" {
-		t.Skip("LOGIN_TEST_POSTGRES is not set")
-	}
 	u, err := url.Parse(newPostgres(t))
 	require.NoError(t, err)
 	folder := u.Query().Get("host")
@@ -479,14 +472,9 @@ func TestRun(t *testing.T) {
 			require.Contains(t, log.String(), c.log)
 			require.Contains(t, log.String(), "evidence=")
 
-			// A request under way is answered before run returns.
 			_, after, _ := strings.Cut(log.String(), "msg=serving url=")
-			signedUp := make(chan int)
-			go func() {
-				status, _, _ := post(t.Context(), strings.TrimSpace(after)+"/signup", "ann", password)
-				signedUp <- status
-			}()
-			require.Equal(t, 201, <-signedUp)
+			status, message, _ := post(t.Context(), strings.TrimSpace(after)+"/signup", "ann", password)
+			require.Equal(t, 201, status, message)
 			cancel()
 			require.NoError(t, <-ended)
 			require.Contains(t, log.String(), "shutting down")
