@@ -472,12 +472,33 @@ func TestRun(t *testing.T) {
 			require.Contains(t, log.String(), c.log)
 			require.Contains(t, log.String(), "evidence=")
 
+			// A sign-up is under way when the service is told to stop: half its body is sent,
+			// which the client does only once the handler asks for it.
 			_, after, _ := strings.Cut(log.String(), "msg=serving url=")
-			status, message, _ := post(t.Context(), strings.TrimSpace(after)+"/signup", "ann", password)
-			require.Equal(t, 201, status, message)
+			body, send := io.Pipe()
+			request, err := http.NewRequest("POST", strings.TrimSpace(after)+"/signup", body)
+			require.NoError(t, err)
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Expect", "100-continue")
+			status := make(chan int, 1)
+			go func() {
+				answer, err := (&http.Transport{ExpectContinueTimeout: time.Minute}).RoundTrip(request)
+				if err != nil {
+					status <- 0
+					return
+				}
+				answer.Body.Close()
+				status <- answer.StatusCode
+			}()
+			_, err = io.WriteString(send, `{"name": "ann", `)
+			require.NoError(t, err)
 			cancel()
+			require.Eventually(t, func() bool { return strings.Contains(log.String(), "shutting down") }, time.Minute, time.Millisecond)
+			_, err = fmt.Fprintf(send, `"password": %q}`, password)
+			require.NoError(t, err)
+			require.NoError(t, send.Close())
+			require.Equal(t, 201, <-status)
 			require.NoError(t, <-ended)
-			require.Contains(t, log.String(), "shutting down")
 		})
 	}
 }
