@@ -174,9 +174,11 @@ func withReader(r io.Reader, f func()) {
 func TestRandomSourceFails(t *testing.T) {
 	broken := errors.New("no entropy")
 	withReader(iotest.ErrReader(broken), func() {
-		hash, err := GenerateFromPassword([]byte("password"), MinCost)
-		require.True(t, err == broken)
-		require.Nil(t, hash)
+		for _, cost := range []int{MinCost, MaxCost} { // either is allowed
+			hash, err := GenerateFromPassword([]byte("password"), cost)
+			require.True(t, err == broken)
+			require.Nil(t, hash)
+		}
 	})
 	withReader(strings.NewReader("fifteen bytes.."), func() {
 		hash, err := GenerateFromPassword([]byte("password"), MinCost)
@@ -239,6 +241,23 @@ func TestSelfTest(t *testing.T) {
 	cost, err := Calibrate(1 << 40)
 	require.Equal(t, errSelfTest, err)
 	require.Zero(t, cost)
+}
+
+// The self-test looks at each lane of each kernel.
+func TestSelfTestOfKernels(t *testing.T) {
+	sane := kernels
+	defer func() { kernels = sane }()
+	for width := 1; width <= maxLanes; width++ {
+		for i := range width {
+			kernels[width] = func(lanes *[maxLanes]lane) {
+				sane[width](lanes)
+				lanes[i].state[7] ^= 1
+			}
+			require.Equal(t, errSelfTest, checkKnownAnswers(), "kernel of width %d, lane %d", width, i)
+		}
+		kernels[width] = sane[width]
+	}
+	require.NoError(t, checkKnownAnswers())
 }
 
 // A context that ends during the second reading of a password ends the call.
