@@ -17,7 +17,6 @@ import (
 
 	"example.com/bcrypt"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -134,12 +133,7 @@ func inspectAll(cmd *cobra.Command, policy *bcrypt.Hasher, column int, perSecond
 		}
 	}
 
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"version", "cost", "hashes", "time each"})
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 2, Align: text.AlignRight}, {Number: 3, Align: text.AlignRight}, {Number: 4, Align: text.AlignRight},
-	})
+	t := newTable(2, "version", "cost", "hashes", "time each")
 	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b kind) int {
 		return cmp.Or(strings.Compare(a.version, b.version), cmp.Compare(a.cost, b.cost))
 	}) {
