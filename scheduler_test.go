@@ -195,6 +195,21 @@ func TestSchedulerPanic(t *testing.T) {
 	require.EqualValues(t, 1, failed.Load())
 	require.EqualValues(t, 4, right.Load())
 	requireIdle(t, s)
+
+	// Its hash is forgotten, and nobody waits for it to lead, though it is the longest.
+	step := newStepper(t, 1, 3, 300, 20, 20)
+	step.start(0, 1, 2)
+	leader := step.callers[0]
+	step.step(leader)
+	step.step(leader)
+	step.passOn(leader.leads, leader.job, laned)
+	leader.at, leader.leads = atEnd, nil
+	step.check()
+	require.Nil(t, leader.job.offer)
+	require.Equal(t, cancelled, leader.job.state)
+	step.finish(1)
+	step.finish(2)
+	requireIdle(t, step.scheduler)
 }
 
 // Users test their services in bubbles of testing/synctest, while other tests of the same
@@ -314,7 +329,7 @@ func newStepper(t testing.TB, cores, lanes int, left ...uint64) *stepper {
 // extra adds a caller.
 func (s *stepper) extra(left uint64) *stepCaller {
 	j := jobPool.New().(*job)
-	j.left = left
+	j.left, j.total = left, left
 	s.callers = append(s.callers, &stepCaller{job: j})
 	j.keys[0][0] = uint32(len(s.callers))
 	return s.callers[len(s.callers)-1]
@@ -748,6 +763,42 @@ func TestSchedulerStarvation(t *testing.T) {
 		}
 	}
 	require.Positive(t, longDone)
+}
+
+// The longest of the lanes gives way to a hash in line if it has more than eight times as
+// much to do; but the last such lane stays.
+func TestSchedulerGiveWay(t *testing.T) {
+	for _, c := range []struct {
+		lanes []uint64
+		line  uint64
+		want  int // the lane that gives way, or -1
+	}{
+		{[]uint64{50, 808, 900}, 100, 2},
+		{[]uint64{50, 900, 808}, 100, 1},
+		{[]uint64{900, 50, 808}, 100, 0}, // the leader's own
+		{[]uint64{50, 807, 900}, 100, -1},
+		{[]uint64{807, 807, 807}, 100, -1},
+		{[]uint64{5, 8, 1 << 31}, 1, -1},
+	} {
+		s := newStepper(t, 1, 3, 10, 10, 10, c.line)
+		s.start(0, 1, 2)
+		leader := s.callers[0]
+		s.step(leader)
+		s.step(leader)
+		lanes := leader.leads.jobs
+		for i, left := range c.lanes {
+			lanes[i].left = left
+		}
+		s.start(3)
+		core := leader.leads
+		s.step(leader)
+		want := lanes
+		if c.want >= 0 {
+			want[c.want], want[2] = want[2], s.callers[3].job
+			require.True(t, s.line.first() == lanes[c.want])
+		}
+		require.True(t, core.jobs == want, "%+v", c)
+	}
 }
 
 // Limits that fall and rise under load hold once leaders are done.
