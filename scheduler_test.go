@@ -50,6 +50,15 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// As many lanes as pay, see lanesPerCore.
+func TestLanesPerCore(t *testing.T) {
+	want := maxLanes
+	if runtime.GOARCH == "386" {
+		want = 2
+	}
+	require.Equal(t, want, cores.lanes)
+}
+
 // newJob is a job as compute makes it.
 func newJob(password string, cost int) *job {
 	j := jobPool.New().(*job)
