@@ -10,6 +10,31 @@
 // path, and [GenerateFromPassword], [CompareHashAndPassword] and [Cost] keep their types,
 // error values and messages. It needs nothing but the standard library.
 //
+// # A login service
+//
+// At its start it chooses the cost. A slow or busy host must neither keep it down nor
+// weaken its hashes:
+//
+//	cost, err := bcrypt.Calibrate(250 * time.Millisecond)
+//	if err != nil {
+//		log.Printf("ALERT: password hashing: %v; going on at cost %d", err, bcrypt.SafeMinCost)
+//		cost = bcrypt.SafeMinCost
+//	}
+//	hasher := &bcrypt.Hasher{Cost: cost, MaxWaiting: 100}
+//
+// At sign-up it stores the hash, a text of 60 bytes:
+//
+//	hash, err := hasher.Hash(ctx, password)
+//
+// At login it looks the hash up, "" if there is no such user, so that the time does not
+// tell, and stores newHash in the place of hash unless it is "":
+//
+//	newHash, err := hasher.VerifyAndUpgrade(ctx, hash, password)
+//
+// [ErrMismatchedHashAndPassword] and [ErrPasswordTooLong] mean a wrong name or password,
+// status 401; [ErrBusy] that too many wait, status 503; another error is for the log. The
+// examples show each step whole, and examples/login in the repository is such a service.
+//
 // # Choosing a cost
 //
 // bcrypt runs the Blowfish key schedule 2^(cost+1) times over 4 KiB of state that each
