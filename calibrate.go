@@ -340,7 +340,7 @@ func (r *Calibration) warn(passes []pass, before, after usage) {
 		share = fmt.Sprintf(", and had a CPU for %.0f %% of the time", 100*had)
 	}
 	switch throttled := after.throttled - before.throttled; {
-	case before.throttled >= 0 && after.throttled >= 0 && throttled > 0:
+	case before.throttled >= 0 && throttled > 0:
 		add(WarnThrottled, "a CPU quota stopped this process %d times while it measured%s: "+
 			"hashes in service will be stopped likewise; a higher quota allows a higher cost", throttled, share)
 	case lacking:

@@ -1,6 +1,9 @@
 package bcrypt
 
 import (
+	"io"
+	"os"
+	"runtime"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -9,8 +12,16 @@ import (
 )
 
 func TestThreadCPU(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	before := threadCPU()
 	require.GreaterOrEqual(t, before, time.Duration(0))
+	zero, err := os.Open("/dev/zero") // time in the system counts too
+	require.NoError(t, err)
+	defer zero.Close()
+	_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(zero, 256<<20), make([]byte, 1<<20))
+	require.NoError(t, err)
+	require.Greater(t, threadCPU(), before)
 }
 
 func TestCgroupThrottled(t *testing.T) {
@@ -43,6 +54,11 @@ func TestCgroupThrottled(t *testing.T) {
 			"proc/self/cgroup":           "3:cpu,cpuacct:/docker/0123\n",
 			"sys/fs/cgroup/cpu/cpu.stat": stat,
 		}, 7},
+		{"version 1, mounted by both names, nothing throttled", map[string]string{
+			"proc/self/cgroup":                   "3:cpu,cpuacct:/\n",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.stat": "nr_throttled 0\n",
+			"sys/fs/cgroup/cpu/cpu.stat":         stat,
+		}, 0},
 		{"no quota", map[string]string{
 			"proc/self/cgroup":       "0::/\n",
 			"sys/fs/cgroup/cpu.stat": "usage_usec 1\n",

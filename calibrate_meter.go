@@ -221,7 +221,7 @@ func (m *meter) burst(hashes int, d time.Duration) (perSecond float64, err error
 		if err != nil {
 			return 0, err
 		}
-		if elapsed := now - start; elapsed >= d && elapsed > 0 {
+		if elapsed := now - start; elapsed >= d {
 			return float64(m.done()-before) / (elapsed + m.step).Seconds(), nil
 		}
 	}

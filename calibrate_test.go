@@ -49,6 +49,16 @@ func TestCalibratorErrors(t *testing.T) {
 	cost, err := Calibrate(0)
 	require.Error(t, err)
 	require.Zero(t, cost)
+
+	for _, c := range []Calibrator{ // the ends of each range
+		{MaxDuration: 1},
+		{MaxDuration: limit, MinCost: 4, MaxCost: 4},
+		{MaxDuration: limit, MinCost: 31, MaxCost: 31},
+		{MaxDuration: limit, Concurrency: maxConcurrency()},
+		{MaxDuration: limit, MinRate: math.MaxFloat64},
+	} {
+		require.NoError(t, c.validate())
+	}
 }
 
 // The real host: what holds whatever its speed.
@@ -77,13 +87,15 @@ func TestCalibrateHere(t *testing.T) {
 
 func TestCalibration(t *testing.T) {
 	hashes := float64(maxConcurrency())
-	result, err := calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond})
+	host := steadyHost()
+	host.work(5e9) // the clock runs since any instant
+	result, err := calibrateOn(host, Calibrator{MaxDuration: 250 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 12, result.Cost)
 	require.Equal(t, StoppedByLimit, result.StoppedBy)
 	require.Len(t, result.Passes, 2)
-	require.InDelta(t, 4096.68*50e3, float64(result.Median), 1e6)
-	require.InDelta(t, 2*4096.68*50e3, float64(result.Forecast), 2e6)
+	require.InDelta(t, 4096.68*50e3+4098*25, float64(result.Median), 1e3) // with the readings
+	require.Equal(t, 2*result.Median, result.Forecast)
 	require.Equal(t, result.Median, result.Alone)
 	require.InDelta(t, float64(result.Median), float64(result.Loaded), 1e6)
 	require.InDelta(t, hashes/0.2048, result.Rate, 0.05*hashes)
@@ -97,6 +109,73 @@ func TestCalibration(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 11, result.Cost)
 	require.Equal(t, StoppedByCeiling, result.StoppedBy)
+
+	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinCost: 12})
+	require.NoError(t, err)
+	require.Equal(t, 12, result.Cost) // the lowest allowed
+
+	if maxConcurrency() > 1 {
+		result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, Concurrency: 2})
+		require.NoError(t, err)
+		require.InDelta(t, 4096.68*50e3, float64(result.Alone), 1e6)
+	}
+}
+
+// A hash that takes just the limit fits, and the pass that finds it runs no iteration that
+// it does not count.
+func TestCalibrationPass(t *testing.T) {
+	pass := func(limit time.Duration) (pass, *simHost) {
+		h := steadyHost()
+		m := &meter{Calibrator: &Calibrator{MaxDuration: limit}, host: h, ctx: context.Background()}
+		require.NoError(t, m.findStep())
+		require.Zero(t, m.step)
+		p, err := m.pass(1)
+		require.NoError(t, err)
+		return p, h
+	}
+	p, h := pass(250 * time.Millisecond)
+	require.Equal(t, p.done, h.ran)
+	limit := p.splits[12]
+	p, _ = pass(limit)
+	require.Equal(t, 12, p.cost)
+	p, _ = pass(limit - 1)
+	require.Equal(t, 11, p.cost)
+}
+
+// The highest cost there is has a time and no forecast.
+func TestCalibrationOfHighestCost(t *testing.T) {
+	p := pass{cost: MaxCost, done: 1 << 31, elapsed: 1000}
+	for cost := MinCost; cost <= MaxCost; cost++ {
+		p.splits[cost] = time.Duration(cost)
+	}
+	r := Calibration{Cost: MaxCost}
+	r.addTimes([]pass{p, p})
+	require.Len(t, r.Splits, MaxCost-MinCost+1)
+	require.EqualValues(t, MaxCost, r.Median)
+	require.Zero(t, r.Forecast)
+	require.NotContains(t, r.String(), "next")
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		times []time.Duration
+		want  time.Duration
+	}{
+		{[]time.Duration{7}, 7},
+		{[]time.Duration{5, 3}, 4},
+		{[]time.Duration{5, 4}, 4},
+		{[]time.Duration{9, 1, 2}, 2},
+		{[]time.Duration{math.MaxInt64, math.MaxInt64}, math.MaxInt64},
+	} {
+		require.Equal(t, c.want, median(c.times), "%v", c.times)
+	}
+}
+
+// The iterations of all cores count.
+func TestMachineDone(t *testing.T) {
+	m := machine{own: 5}
+	m.others.Store(3)
+	require.EqualValues(t, 8, m.done())
 }
 
 func TestCalibrateMinRate(t *testing.T) {
@@ -113,6 +192,11 @@ func TestCalibrateMinRate(t *testing.T) {
 	require.Equal(t, StoppedByRate, result.StoppedBy)
 	require.InDelta(t, 9.76*hashes, result.Rate, 0.1*hashes)
 	require.InDelta(t, 2048.68*50e3, float64(result.Median), 1e6)
+
+	// Of a short limit the rate is measured for longer, over two periods of a quota.
+	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 20 * time.Millisecond, MinCost: MinCost, MinRate: 1})
+	require.NoError(t, err)
+	require.Greater(t, result.Elapsed, 200*time.Millisecond)
 
 	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 100 * hashes})
 	var tooSlow *CostTooSlowError
@@ -133,6 +217,7 @@ func TestCalibrateTooSlow(t *testing.T) {
 	require.InDelta(t, 1024.68*50e3, float64(tooSlow.Duration), 2e5)
 	require.EqualError(t, err, "bcrypt: a hash of cost 10 takes 51.3ms here, longer than the limit of 40ms")
 	require.Zero(t, result.Cost)
+	require.Zero(t, result.Rate)
 	require.Len(t, result.Splits, 6) // costs 4 to 9 fit
 	require.Equal(t, 9, result.Passes[0].Cost)
 
@@ -219,6 +304,29 @@ func TestCalibrateCoarseClock(t *testing.T) {
 		m.limit = 206 * ms
 		cost, _ = simCalibrate(m, rand.New(rand.NewPCG(2, uint64(phase))))
 		require.Equal(t, 11, cost)
+		m.limit = 222 * ms // a step more than the hash, since passes start on an edge
+		cost, _ = simCalibrate(m, rand.New(rand.NewPCG(3, uint64(phase))))
+		require.Equal(t, 12, cost)
+	}
+
+	// Neither is a rate higher than measured.
+	h := steadyHost()
+	h.clock = func(t float64) float64 { return math.Floor((t+1e12)/(15.6*ms)) * 15.6 * ms }
+	result, err := calibrateOn(h, Calibrator{MaxDuration: 250 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 12, result.Cost)
+	require.Less(t, result.Rate, float64(maxConcurrency())/0.2048)
+
+	// A clock is coarse if it has steps of more than a thousandth of the limit.
+	for _, c := range []struct{ step, want time.Duration }{
+		{250 * time.Microsecond, 0},
+		{251 * time.Microsecond, 251 * time.Microsecond},
+	} {
+		h := steadyHost()
+		h.clock = func(t float64) float64 { return float64(time.Duration(t) / c.step * c.step) }
+		m := &meter{Calibrator: &Calibrator{MaxDuration: 250 * time.Millisecond}, host: h, ctx: context.Background()}
+		require.NoError(t, m.findStep())
+		require.Equal(t, c.want, m.step)
 	}
 }
 
@@ -294,11 +402,13 @@ func TestCalibrationWarnings(t *testing.T) {
 		return codes, texts
 	}
 	used := func(share float64, throttled int64) func(usage) usage {
+		first := usage{at: -1}
 		return func(u usage) usage {
-			if u.at > time.Millisecond {
-				return usage{u.at, time.Duration(share * float64(u.at)), throttled}
+			if first.at < 0 {
+				first = usage{u.at, time.Minute, min(3, throttled)}
+				return first
 			}
-			return usage{u.at, 0, min(0, throttled)}
+			return usage{u.at, first.cpu + time.Duration(share*float64(u.at-first.at)), first.throttled + max(throttled, 0)}
 		}
 	}
 
@@ -316,6 +426,14 @@ func TestCalibrationWarnings(t *testing.T) {
 	got, text := codes(h, Calibrator{})
 	require.Equal(t, []WarningCode{WarnContended}, got)
 	require.Contains(t, text, "had a CPU for 50 % of the time")
+
+	h = steadyHost()
+	h.onUsage = func(u usage) usage { // no CPU at all
+		return usage{u.at, 0, 0}
+	}
+	got, text = codes(h, Calibrator{})
+	require.Equal(t, []WarningCode{WarnContended}, got)
+	require.Contains(t, text, "had a CPU for 0 % of the time")
 
 	h = steadyHost()
 	h.onUsage = used(0.5, 4)
@@ -399,4 +517,10 @@ pace        0 iterations a second
 stopped by  limit
 measured in 0s, GOMAXPROCS 0
 `, (&Calibration{StoppedBy: StoppedByLimit}).String())
+
+	// What takes just the limit is not too slow, but there may be too few.
+	few := CostTooSlowError{Cost: 10, Duration: 100, MaxDuration: 100, Rate: 1.5, MinRate: 2}
+	require.Equal(t, "bcrypt: this host does 1.5 hashes of cost 10 per second, fewer than the 2 asked for", few.Error())
+	require.EqualValues(t, 1000, readable(1004))
+	require.EqualValues(t, math.MaxInt64, seconds(math.MaxInt64/1e9))
 }
