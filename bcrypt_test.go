@@ -235,9 +235,11 @@ func TestSelfTest(t *testing.T) {
 	require.Nil(t, made)
 	require.Equal(t, errSelfTest, CompareHashAndPassword(hash, []byte("password")))
 	require.Equal(t, errSelfTest, CompareHashAndPassword(hash, []byte("\xff\xff\xa3")))
-	text, err := HashWithSalt([]byte("password"), MinCost, Version2b, [16]byte{})
-	require.Equal(t, errSelfTest, err)
-	require.Empty(t, text)
+	for _, cost := range []int{MinCost, MaxCost} {
+		text, err := HashWithSalt([]byte("password"), cost, Version2b, [16]byte{})
+		require.Equal(t, errSelfTest, err)
+		require.Empty(t, text)
+	}
 	cost, err := Calibrate(1 << 40)
 	require.Equal(t, errSelfTest, err)
 	require.Zero(t, cost)
