@@ -686,6 +686,11 @@ func TestSchedulerOrder(t *testing.T) {
 	require.Equal(t, 1, s.leaders)
 	require.True(t, s.callers[2].job == s.line.first())
 
+	// The longest there are wait in line too.
+	s = newStepper(t, 1, 1, 10, iterations(MaxCost), 2*(iterations(MaxCost)-iterations(MinCost)))
+	s.start(0, 1, 2)
+	require.True(t, s.callers[1].job == s.line.first())
+
 	// Who is left with the longest is made the leader.
 	s = newStepper(t, 1, maxLanes, 3, 100, 300, 200)
 	s.start(0, 1, 2, 3)
