@@ -401,14 +401,16 @@ func TestCalibrationWarnings(t *testing.T) {
 		}
 		return codes, texts
 	}
-	used := func(share float64, throttled int64) func(usage) usage {
+	// A thread that has a CPU for a share of the time, in a process that a quota has stopped
+	// before, and now stops more times; -1 before is not known.
+	used := func(share float64, before, more int64) func(usage) usage {
 		first := usage{at: -1}
 		return func(u usage) usage {
 			if first.at < 0 {
-				first = usage{u.at, time.Minute, min(3, throttled)}
+				first = usage{u.at, time.Minute, before}
 				return first
 			}
-			return usage{u.at, first.cpu + time.Duration(share*float64(u.at-first.at)), first.throttled + max(throttled, 0)}
+			return usage{u.at, first.cpu + time.Duration(share*float64(u.at-first.at)), before + more}
 		}
 	}
 
@@ -417,12 +419,13 @@ func TestCalibrationWarnings(t *testing.T) {
 	require.Empty(t, got)
 
 	h = steadyHost()
-	h.onUsage = used(0.97, 0)
+	h.onUsage = used(0.97, 3, 0)
 	got, _ = codes(h, Calibrator{})
 	require.Empty(t, got)
 
 	h = steadyHost()
-	h.onUsage = used(0.5, 0)
+	h.work(60e9) // the clock runs since any instant
+	h.onUsage = used(0.5, 3, 0)
 	got, text := codes(h, Calibrator{})
 	require.Equal(t, []WarningCode{WarnContended}, got)
 	require.Contains(t, text, "had a CPU for 50 % of the time")
@@ -436,19 +439,24 @@ func TestCalibrationWarnings(t *testing.T) {
 	require.Contains(t, text, "had a CPU for 0 % of the time")
 
 	h = steadyHost()
-	h.onUsage = used(0.5, 4)
+	h.onUsage = used(0.5, 3, 4)
 	got, text = codes(h, Calibrator{})
 	require.Equal(t, []WarningCode{WarnThrottled}, got)
 	require.Contains(t, text, "a CPU quota stopped this process 4 times while it measured, and had a CPU for 50 % of the time")
 
+	h = steadyHost()
+	h.onUsage = used(0.97, 0, 1)
+	got, _ = codes(h, Calibrator{})
+	require.Equal(t, []WarningCode{WarnThrottled}, got)
+
 	h = steadyHost() // no quota can be read
-	h.onUsage = used(0.5, -1)
+	h.onUsage = used(0.5, -1, 0)
 	got, _ = codes(h, Calibrator{})
 	require.Equal(t, []WarningCode{WarnContended}, got)
 
 	if maxConcurrency() > 1 { // the thread's time tells nothing of a hash among others
 		h = steadyHost()
-		h.onUsage = used(0.5, 0)
+		h.onUsage = used(0.5, 3, 0)
 		got, _ = codes(h, Calibrator{Concurrency: 2})
 		require.Empty(t, got)
 	}
@@ -521,6 +529,6 @@ measured in 0s, GOMAXPROCS 0
 	// What takes just the limit is not too slow, but there may be too few.
 	few := CostTooSlowError{Cost: 10, Duration: 100, MaxDuration: 100, Rate: 1.5, MinRate: 2}
 	require.Equal(t, "bcrypt: this host does 1.5 hashes of cost 10 per second, fewer than the 2 asked for", few.Error())
-	require.EqualValues(t, 1000, readable(1004))
+	require.EqualValues(t, 10000, readable(10006))
 	require.EqualValues(t, math.MaxInt64, seconds(math.MaxInt64/1e9))
 }
