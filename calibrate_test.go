@@ -18,6 +18,14 @@ func steadyHost() *simHost {
 	return &simHost{next: steady(1)(nil), iter: 50e3}
 }
 
+// meterOn returns a meter of h that has looked at its clock.
+func meterOn(t *testing.T, h *simHost, limit time.Duration) *meter {
+	t.Helper()
+	m := &meter{Calibrator: &Calibrator{MaxDuration: limit}, host: h, ctx: context.Background()}
+	require.NoError(t, m.findStep())
+	return m
+}
+
 func calibrateOn(h *simHost, c Calibrator) (*Calibration, error) {
 	return c.run(context.Background(), h)
 }
@@ -126,8 +134,7 @@ func TestCalibration(t *testing.T) {
 func TestCalibrationPass(t *testing.T) {
 	pass := func(limit time.Duration) (pass, *simHost) {
 		h := steadyHost()
-		m := &meter{Calibrator: &Calibrator{MaxDuration: limit}, host: h, ctx: context.Background()}
-		require.NoError(t, m.findStep())
+		m := meterOn(t, h, limit)
 		require.Zero(t, m.step)
 		p, err := m.pass(1)
 		require.NoError(t, err)
@@ -324,9 +331,7 @@ func TestCalibrateCoarseClock(t *testing.T) {
 	} {
 		h := steadyHost()
 		h.clock = func(t float64) float64 { return float64(time.Duration(t) / c.step * c.step) }
-		m := &meter{Calibrator: &Calibrator{MaxDuration: 250 * time.Millisecond}, host: h, ctx: context.Background()}
-		require.NoError(t, m.findStep())
-		require.Equal(t, c.want, m.step)
+		require.Equal(t, c.want, meterOn(t, h, 250*time.Millisecond).step)
 	}
 }
 
