@@ -23,15 +23,16 @@ func threadCPU() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// throttledPeriods returns in how many periods a CPU quota has stopped this process.
+// throttledPeriods returns the number of periods in which a CPU quota has stopped this
+// process, or -1.
 func throttledPeriods() int64 {
 	return cgroupThrottled(os.DirFS("/"))
 }
 
-// cgroupThrottled adds up nr_throttled of cpu.stat (cgroup version 1 or 2) for the cgroup
-// of this process and those above it, whose quotas hold for it too. In a container, where
-// those may be out of sight, the root of what can be seen is the container's own. It
-// returns -1 if no such file can be read.
+// cgroupThrottled adds up nr_throttled of cpu.stat, of cgroup version 1 or 2, for the cgroup
+// of this process and those above it, whose quotas apply to it too. In a container those
+// above may be out of sight, and the root in sight is the container's own cgroup. It returns
+// -1 if no such file can be read.
 func cgroupThrottled(root fs.FS) int64 {
 	cgroups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -39,7 +40,7 @@ func cgroupThrottled(root fs.FS) int64 {
 	}
 	total := int64(-1)
 	for lines := bufio.NewScanner(bytes.NewReader(cgroups)); lines.Scan(); {
-		// hierarchy:controllers:path, the controllers empty in version 2
+		// A line is hierarchy:controllers:path. Version 2 has no controllers there.
 		field := strings.SplitN(lines.Text(), ":", 3)
 		if len(field) != 3 {
 			continue

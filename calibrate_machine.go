@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// maxConcurrency returns how many hashes the cores can have under way at once.
+// maxConcurrency returns how many hashes the cores can run at once.
 func maxConcurrency() int {
-	return cores.count() * cores.lanes
+	return cores.coreLimit() * cores.lanes
 }
 
-// A machine is the real [host]. It has hashes of its own on each core, past the
-// scheduler; those of other callers meanwhile go the usual way.
+// A machine is the real [host]. It runs hashes of its own on each core and bypasses the
+// scheduler. Hashes of other callers are scheduled as ever.
 type machine struct {
 	epoch time.Time
 	core  *core  // this goroutine's
@@ -27,7 +27,7 @@ func newMachine() *machine {
 	return &machine{epoch: time.Now(), core: corePool.Get().(*core)}
 }
 
-// close ends all that the machine has under way.
+// close stops the machine's hashes.
 func (m *machine) close() {
 	m.occupy(0)
 	corePool.Put(m.core)
@@ -35,7 +35,8 @@ func (m *machine) close() {
 
 func (m *machine) now() time.Duration { return time.Since(m.epoch) }
 
-// occupy spreads the hashes evenly over the cores. This goroutine's has the most lanes.
+// occupy spreads the hashes evenly over the cores. No core has more lanes than this
+// goroutine's.
 func (m *machine) occupy(hashes int) {
 	m.quit.Store(true)
 	m.wg.Wait()
@@ -43,7 +44,7 @@ func (m *machine) occupy(hashes int) {
 	m.own = 0
 	m.others.Store(0)
 
-	n := min(cores.count(), hashes)
+	n := min(cores.coreLimit(), hashes)
 	vacate(m.core)
 	for i := range n {
 		width := (hashes + n - 1 - i) / n
@@ -64,7 +65,7 @@ func (m *machine) occupy(hashes int) {
 	}
 }
 
-// fill sets up hashes in so many lanes of c.
+// fill sets up hashes in the first width lanes of c.
 func fill(c *core, width int) {
 	c.width = width
 	for i := range width {

@@ -8,41 +8,40 @@ import (
 	"time"
 )
 
-// This file is the measuring of a calibration: passes over real iterations against a
-// clock. See [Calibrator] for what it is for.
+// This file measures for a calibration: it runs passes of real iterations against a clock.
 
 // A host is what a meter sees of the machine: a clock, and an iteration. Tests put
-// simulated machines behind it.
+// simulated machines in its place.
 type host interface {
-	now() time.Duration // by a monotonic clock, since any instant
-	occupy(hashes int)  // from now on so many hashes are under way at once
+	now() time.Duration // a monotonic clock's reading, since any instant
+	occupy(hashes int)  // keeps this many hashes in progress from now on
 	setup()             // sets up a hash
 	iterate()           // runs one iteration of it
 	done() uint64       // iterations since occupy, of all hashes together
 	usage() usage
 }
 
-// usage is what the system says of the time until now.
+// usage is what the system has counted so far.
 type usage struct {
 	at        time.Duration // the clock's reading
-	cpu       time.Duration // that this thread had a CPU, or negative if that is not known
+	cpu       time.Duration // CPU time of this thread, or negative if unknown
 	throttled int64         // periods in which a CPU quota stopped the process, or negative
 }
 
-// A hash's set-up and final encryption, in iterations: 521 and 192 of the 1,042 blocks
-// that an iteration has.
+// The set-up and the final encryption of a hash, in iterations. They have 521 and 192
+// blocks; an iteration has 1,042.
 const (
 	setupShare = 0.5
 	finalShare = 0.18
 )
 
-// hashWork returns how many iterations' time a hash takes.
+// hashWork returns the time of a hash, in iterations.
 func hashWork(cost int) float64 {
 	return setupShare + float64(iterations(cost)) + finalShare
 }
 
-// maxStill is how many readings, with an iteration between, may be the same: 0.8 s at
-// 50 µs an iteration, where the coarsest clock in use moves every 16 ms.
+// maxStill is how many iterations may pass without the clock moving. At 50 µs each that is
+// 0.8 s; the coarsest clock in use moves every 16 ms.
 const maxStill = 1 << 14
 
 var (
@@ -50,20 +49,22 @@ var (
 	errClockBackwards = errors.New("bcrypt: calibrate: the clock went backwards")
 )
 
-// A meter measures a host for a Calibrator.
+// A meter measures a host.
 type meter struct {
-	*Calibrator
 	host
-	ctx context.Context
+	ctx      context.Context
+	limit    time.Duration            // the longest that a hash may take
+	ceiling  int                      // the highest cost to measure
+	progress func(number int, p pass) // told how far a pass is, or nil
 
 	last     time.Duration // the clock's latest reading
 	still    int           // readings since it last changed
 	step     time.Duration // of a coarse clock; 0 if the clock is fine
-	paused   time.Duration // time spent in Progress
-	reported time.Duration // when Progress was last called
+	paused   time.Duration // time spent in progress
+	reported time.Duration // when progress was last called
 }
 
-// read returns the time, less that spent in Progress.
+// read returns the time, less that spent in progress.
 func (m *meter) read() (time.Duration, error) {
 	t := m.now()
 	switch {
@@ -80,7 +81,8 @@ func (m *meter) read() (time.Duration, error) {
 	return t - m.paused, nil
 }
 
-// tick runs an iteration and returns the time after it. It is where all loops stop.
+// tick runs an iteration and returns the time after it. Every loop of the meter calls it, so
+// this is where the end of ctx is noticed.
 func (m *meter) tick() (time.Duration, error) {
 	if err := m.ctx.Err(); err != nil {
 		return 0, err
@@ -99,8 +101,8 @@ func (m *meter) edge() error {
 	return nil
 }
 
-// findStep sets step if the smallest step of the clock that it sees is more than a
-// thousandth of MaxDuration. A fine clock moves from one reading to the next.
+// findStep sets step if the clock is coarse: its smallest step is more than a thousandth of
+// the limit. A fine clock moves from one reading to the next.
 func (m *meter) findStep() error {
 	m.last = m.now()
 	m.reported = m.last
@@ -124,28 +126,27 @@ func (m *meter) findStep() error {
 			smallest = min(smallest, m.last-before)
 		}
 	}
-	if smallest > m.MaxDuration/1000 {
+	if smallest > m.limit/1000 {
 		m.step = smallest
 	}
 	return nil
 }
 
-// A pass is one run of the iterations of a hash, up to MaxDuration.
+// A pass is one run of the iterations of a hash, up to the limit.
 type pass struct {
 	cost    int                        // the highest that fits, 0 if none does
 	splits  [MaxCost + 1]time.Duration // the time of a hash of each cost that fits
 	done    uint64                     // iterations
-	elapsed time.Duration              // for these and the set-up
+	elapsed time.Duration              // for the set-up and the iterations
 }
 
-// pass runs the number-th pass. The time is up when it is past MaxDuration, or when the
-// iterations up to the next cost would not fit if each were as short as the shortest so
-// far. A rule on the time so far would be wrong: an early stall would end the pass at a
-// low cost. So would the shortest of a few, if a stall hits the first: so many iterations
-// as a hash of the lowest cost has are run at any rate.
+// pass runs a pass; number counts them from 1. It ends when the limit is past, or when the
+// next cost cannot fit even if each iteration is as short as the shortest so far. Judging
+// by the average would let one early stall end the pass at a low cost; so would the
+// shortest of a few. So the first 2^MinCost iterations always run.
 //
-// With a coarse clock the pass starts on a step's edge, and a step is added to each
-// reading: the time is not longer than that.
+// With a coarse clock the pass starts on the edge of a step, and adds a step to each
+// reading, so that no time is taken to be shorter than it is.
 func (m *meter) pass(number int) (p pass, err error) {
 	if m.step > 0 {
 		if err := m.edge(); err != nil {
@@ -175,15 +176,15 @@ func (m *meter) pass(number int) (p pass, err error) {
 
 		if p.done == iterations(next) {
 			hash := p.elapsed + time.Duration(finalShare*float64(shortest))
-			if hash <= m.MaxDuration {
+			if hash <= m.limit {
 				p.cost, p.splits[next] = next, hash
 			}
-			if next == m.maxCost() {
+			if next == m.ceiling {
 				return p, nil
 			}
 			next++
 		}
-		left := m.MaxDuration - p.elapsed
+		left := m.limit - p.elapsed
 		if left < 0 || p.done >= iterations(MinCost) && shortest > 0 && iterations(next)-p.done > uint64(left/shortest) {
 			return p, nil
 		}
@@ -191,24 +192,20 @@ func (m *meter) pass(number int) (p pass, err error) {
 	}
 }
 
-// report calls Progress if a tenth of a second has gone by since it last did.
+// report calls progress, at most ten times a second.
 func (m *meter) report(number int, p pass) {
-	if m.Progress == nil || m.last-m.reported < 100*time.Millisecond {
+	if m.progress == nil || m.last-m.reported < 100*time.Millisecond {
 		return
 	}
 	before := m.now()
-	m.Progress(CalibrationProgress{
-		Pass: number,
-		Done: float64(p.elapsed) / float64(m.MaxDuration),
-		Cost: p.cost,
-	})
+	m.progress(number, p)
 	m.last = max(m.now(), m.last)
 	m.paused += m.last - before
 	m.reported = m.last
 }
 
-// burst keeps hashes under way for the duration d, and returns how many iterations of
-// them all are done a second.
+// burst keeps hashes in progress for the duration d. It returns how many iterations a second
+// they do, all together.
 func (m *meter) burst(hashes int, d time.Duration) (perSecond float64, err error) {
 	m.occupy(hashes)
 	start, err := m.read()
@@ -227,7 +224,7 @@ func (m *meter) burst(hashes int, d time.Duration) (perSecond float64, err error
 	}
 }
 
-// middle returns the cost of the passes: that of all, or the middle one of three.
+// middle returns the cost that two passes agree on, or the middle one of three.
 func middle(passes []pass) int {
 	costs := make([]int, len(passes))
 	for i, p := range passes {
@@ -237,7 +234,7 @@ func middle(passes []pass) int {
 	return costs[len(costs)/2]
 }
 
-// timesAt returns the times of a hash of the cost in those passes where it fits.
+// timesAt returns the time of a hash of the given cost in each pass where it fits.
 func timesAt(passes []pass, cost int) (times []time.Duration) {
 	for _, p := range passes {
 		if p.splits[cost] > 0 {
@@ -247,8 +244,8 @@ func timesAt(passes []pass, cost int) (times []time.Duration) {
 	return times
 }
 
-// timeAt returns the median time of a hash of the cost, and where a pass ended before it
-// was done, takes what it would have taken at the pace of that pass.
+// timeAt returns the median time of a hash of the given cost over all passes. Where a pass
+// ended before that cost, it takes the pace of that pass.
 func timeAt(passes []pass, cost int) time.Duration {
 	times := timesAt(passes, cost)
 	for _, p := range passes {
@@ -273,4 +270,12 @@ func median(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
 	n := len(times)
 	return times[(n-1)/2]/2 + times[n/2]/2 + (times[(n-1)/2]%2+times[n/2]%2)/2
+}
+
+// seconds returns the duration of s seconds, or the longest duration there is.
+func seconds(s float64) time.Duration {
+	if s >= math.MaxInt64/1e9 {
+		return math.MaxInt64
+	}
+	return time.Duration(s * 1e9)
 }

@@ -4,8 +4,8 @@ package bcrypt
 
 import "time"
 
-// Elsewhere than on Linux calibration goes without the thread's CPU time and without what
-// the system says of quotas.
+// On other systems than Linux, calibration does without the CPU time of the thread and
+// without the counters of CPU quotas.
 
 func threadCPU() time.Duration { return -1 }
 

@@ -21,7 +21,7 @@ func steadyHost() *simHost {
 // meterOn returns a meter of h that has looked at its clock.
 func meterOn(t *testing.T, h *simHost, limit time.Duration) *meter {
 	t.Helper()
-	m := &meter{Calibrator: &Calibrator{MaxDuration: limit}, host: h, ctx: context.Background()}
+	m := &meter{host: h, ctx: context.Background(), limit: limit, ceiling: MaxCost}
 	require.NoError(t, m.findStep())
 	return m
 }
@@ -45,7 +45,7 @@ func TestCalibratorErrors(t *testing.T) {
 		{Calibrator{MaxDuration: limit, MinCost: 12, MaxCost: 11}, "bcrypt: calibrate: MinCost is 12, above MaxCost, which is 11"},
 		{Calibrator{MaxDuration: limit, MaxCost: 9}, "bcrypt: calibrate: MinCost is 10, above MaxCost, which is 9"},
 		{Calibrator{MaxDuration: limit, Concurrency: -1}, "bcrypt: calibrate: Concurrency is -1, want 0 to "},
-		{Calibrator{MaxDuration: limit, Concurrency: maxConcurrency() + 1}, "which this host's cores hold at once"},
+		{Calibrator{MaxDuration: limit, Concurrency: maxConcurrency() + 1}, "which this host's cores can run at once"},
 		{Calibrator{MaxDuration: limit, MinRate: -1}, "bcrypt: calibrate: MinRate is -1, want 0 or more hashes per second"},
 		{Calibrator{MaxDuration: limit, MinRate: math.NaN()}, "bcrypt: calibrate: MinRate is NaN, want 0 or more hashes per second"},
 		{Calibrator{MaxDuration: limit, MinRate: math.Inf(1)}, "bcrypt: calibrate: MinRate is +Inf, want 0 or more hashes per second"},
@@ -443,6 +443,12 @@ func TestCalibrationWarnings(t *testing.T) {
 	require.Equal(t, []WarningCode{WarnContended}, got)
 	require.Contains(t, text, "had a CPU for 0 % of the time")
 
+	// A share of a time that is too short to measure is not reported.
+	h = steadyHost()
+	h.onUsage = func(u usage) usage { return usage{min(u.at, minShareTime-1), 0, 0} }
+	got, _ = codes(h, Calibrator{})
+	require.Empty(t, got)
+
 	h = steadyHost()
 	h.onUsage = used(0.5, 3, 4)
 	got, text = codes(h, Calibrator{})
@@ -469,12 +475,12 @@ func TestCalibrationWarnings(t *testing.T) {
 	fast := &simHost{iter: 50e3, next: after(steady(0.5)(nil), piece{230 * ms, 1})}
 	got, text = codes(fast, Calibrator{})
 	require.Equal(t, []WarningCode{WarnPassesDiffer}, got)
-	require.Contains(t, text, "the passes found costs 12, 11, 11: the first alone was faster")
+	require.Contains(t, text, "the passes found costs 12, 11, 11: only the first was faster")
 
 	slow := &simHost{iter: 50e3, next: after(steady(1)(nil), piece{230 * ms, 0.5})}
 	got, text = codes(slow, Calibrator{})
 	require.Equal(t, []WarningCode{WarnPassesDiffer}, got)
-	require.Contains(t, text, "the passes found costs 11, 12, 12: the first alone was slower")
+	require.Contains(t, text, "the passes found costs 11, 12, 12: only the first was slower")
 
 	wild := &simHost{iter: 50e3, next: after(steady(2)(nil), piece{200 * ms, 1}, piece{20 * ms, 1}, piece{200 * ms, 0.5})}
 	got, text = codes(wild, Calibrator{})

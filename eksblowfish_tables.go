@@ -2,9 +2,9 @@
 
 package bcrypt
 
-// initialState is the Blowfish state before any key: the first 1042 words of the
-// fraction of π, as Schneier's paper of 1994 asks for.
-var initialState = state{
+// initialState is the Blowfish state before any key: the first 1042 words of the fraction of
+// π, as in Schneier's paper of 1994.
+var initialState = [18 + 4*256]uint32{
 	0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0,
 	0x082efa98, 0xec4e6c89, 0x452821e6, 0x38d01377, 0xbe5466cf, 0x34e90c6c,
 	0xc0ac29b7, 0xc97c50dd, 0x3f84d5b5, 0xb5470917, 0x9216d5d9, 0x8979fb1b,

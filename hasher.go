@@ -4,27 +4,26 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 )
 
-// LongPasswords is what a [Hasher] does with passwords of more than 72 bytes, of which
-// bcrypt reads the first 72.
+// LongPasswords is what a [Hasher] does with a password of more than 72 bytes. bcrypt
+// itself reads the first 72.
 type LongPasswords int
 
 const (
-	// RefuseLong returns [ErrPasswordTooLong], when hashing and when verifying. The
-	// length is looked at before the hash, so the error tells nothing of who exists.
+	// RefuseLong returns [ErrPasswordTooLong], both to hash and to verify. The length is
+	// checked before the hash, so the error does not reveal who has an account.
 	RefuseLong LongPasswords = iota
 
-	// TruncateLong lets the first 72 bytes count, as most bcrypts do. It is there for
-	// systems that have done so: their users keep their passwords.
+	// TruncateLong uses the first 72 bytes, as most bcrypts do. It is for systems that
+	// have always truncated: their users keep their passwords.
 	TruncateLong
 
-	// PrehashLong writes passlib's bcrypt-sha256 (version 2), for passwords of any
-	// length, so that all of a password counts. Of a plain bcrypt hash the first 72 bytes
-	// are verified, and NeedsRehash asks to replace it: the way out of TruncateLong.
+	// PrehashLong writes passlib's bcrypt-sha256 (version 2) for passwords of any length,
+	// so that every byte counts. A plain bcrypt hash still verifies by the first 72 bytes,
+	// and NeedsRehash asks to replace it. That is the way out of TruncateLong.
 	PrehashLong
 )
 
@@ -35,22 +34,8 @@ func (l LongPasswords) String() string {
 	return fmt.Sprintf("LongPasswords(%d)", int(l))
 }
 
-// ErrBusy is returned by the methods of a [Hasher] when as many of its calls wait as its
-// MaxWaiting allows. A web service answers it with status 503.
-var ErrBusy = errors.New("bcrypt: too many calls are waiting")
-
-// ErrUnsupportedVersion matches, with [errors.Is], a [*MalformedHashError] that comes from
-// a text that starts like a hash but of a version that this package does not know: what is
-// stored may be the hash of another scheme.
-var ErrUnsupportedVersion = errors.New("bcrypt: unsupported version")
-
-// Is makes errors.Is(e, ErrUnsupportedVersion) work.
-func (e *MalformedHashError) Is(target error) bool {
-	return target == ErrUnsupportedVersion && (e.Want == wantMajor || e.Want == wantMinor || e.Want == wantPrehash)
-}
-
-// A CostTooHighError is returned by [Hasher.Verify], before any work, when the cost of the
-// stored hash is above the Hasher's MaxCost.
+// A CostTooHighError is returned by [Hasher.Verify], before any work, when a stored hash
+// has a cost above the Hasher's MaxCost.
 type CostTooHighError struct {
 	Cost    int // of the hash
 	MaxCost int // of the Hasher
@@ -61,35 +46,48 @@ func (e *CostTooHighError) Error() string {
 }
 
 // A Hasher is a service's policy for passwords. The zero value is ready to use. Set the
-// fields before the first use and do not change them, nor copy a Hasher, afterwards. Its
+// fields before the first use; afterwards do not change them or copy the Hasher. Its
 // methods may be called from any number of goroutines at once.
 //
 // # Time
 //
-// A call takes the time of one hash of Cost, some 2^Cost times 70 µs on a current server,
-// and up to 1.4 times that among others on its core; and it waits for its turn when more
-// calls come than the cores hold, five on each. How long Verify takes to say no depends
-// on the password and the policy alone, not on what is stored, so that it does not tell
-// who has an account: for an empty hash, which stands for a user who does not exist, and
-// for a malformed one it does the work of a hash of Cost; for a hash of lower cost it
-// goes on to that work. A stored hash above Cost takes longer; Stats counts those.
+// A call takes as long as one hash of Cost, about 2^Cost times 50 µs on an Intel Xeon of
+// 2023, and up to 1.4 times as long while its core runs other hashes. When every core runs
+// five, a call waits for its turn.
+//
+// A failed Verify takes the same time whatever is stored, so it does not reveal who has an
+// account: an empty hash (no such user), a malformed hash and a hash of lower cost all get
+// the work of Cost. Only a stored hash above Cost takes longer; Stats counts those.
 //
 // # Deadlines
 //
-// A call whose context ends stops using a CPU within one iteration, some 100 µs, and
+// When its context ends, a call stops using the CPU within one iteration, some 100 µs, and
 // returns ctx.Err(). A result that is ready by then is returned.
 type Hasher struct {
-	Cost       int           // 4 to 31; 0 means DefaultCost. See Calibrate
-	Version    Version       // that Hash writes: Version2b (0), Version2a or Version2y
-	MaxCost    int           // Verify refuses hashes above it; 0 means the larger of 16 and Cost
-	Long       LongPasswords // what becomes of passwords over 72 bytes
-	MaxWaiting int           // calls that may wait for a place on a core: one more gets ErrBusy at once; 0: no limit, negative: none
+	// Cost is the base-2 logarithm of the work, 4 to 31. 0 means DefaultCost. Calibrate
+	// measures it.
+	Cost int
+
+	// Version is what Hash writes: Version2b (0), Version2a or Version2y.
+	Version Version
+
+	// MaxCost is the highest cost that Verify accepts in a stored hash. 0 means 16, or
+	// Cost if that is higher.
+	MaxCost int
+
+	// Long is what becomes of a password over 72 bytes.
+	Long LongPasswords
+
+	// MaxWaiting is how many calls may queue for a core before Hash and Verify return
+	// ErrBusy. 0 means no limit; negative means none may wait.
+	MaxWaiting int
 
 	tally tally
+	stats Stats // under the scheduler's lock, as tally is
 	_     noCopy
 }
 
-// noCopy makes go vet complain of copies.
+// noCopy makes go vet report copies.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
@@ -97,10 +95,11 @@ func (*noCopy) Unlock() {}
 
 func (h *Hasher) cost() int    { return cmp.Or(h.Cost, DefaultCost) }
 func (h *Hasher) maxCost() int { return cmp.Or(h.MaxCost, max(16, h.cost())) }
+func (h *Hasher) call() *call  { return &call{tally: &h.tally, maxWaiting: h.MaxWaiting} }
 
-// Validate returns an error if the fields make no policy, so that a wrong configuration
-// fails when the service starts and not at the first login; Hash and Verify return it too.
-// A Cost outside 4 to 31 is an [InvalidCostError].
+// Validate returns an error if a field is out of range. Call it at start-up, so that a
+// wrong configuration does not wait for the first login. Hash and Verify return the same
+// error. A Cost outside 4 to 31 is an [InvalidCostError].
 func (h *Hasher) Validate() error {
 	switch {
 	case h.cost() < MinCost || h.cost() > MaxCost:
@@ -108,20 +107,20 @@ func (h *Hasher) Validate() error {
 	case h.Version > Version2y:
 		return fmt.Errorf("bcrypt: hasher: Version is %v, want 2b, 2a or 2y", h.Version)
 	case h.maxCost() < h.cost() || h.maxCost() > MaxCost:
-		return fmt.Errorf("bcrypt: hasher: MaxCost is %d, want 0 or Cost, which is %d, to %d", h.MaxCost, h.cost(), MaxCost)
+		return fmt.Errorf("bcrypt: hasher: MaxCost is %d, want 0, or from %d (Cost) to %d", h.MaxCost, h.cost(), MaxCost)
 	case h.Long < RefuseLong || h.Long > PrehashLong:
 		return fmt.Errorf("bcrypt: hasher: Long is %v, want RefuseLong, TruncateLong or PrehashLong", h.Long)
 	case h.Long == PrehashLong && h.Version != Version2b:
-		return fmt.Errorf("bcrypt: hasher: Version is %v, want 2b, which bcrypt-sha256 is made with", h.Version)
+		return fmt.Errorf("bcrypt: hasher: Version is %v, want 2b, because PrehashLong writes no other", h.Version)
 	}
 	return nil
 }
 
 // Hash returns the hash of password under the policy, with a salt of 16 bytes from
-// [crypto/rand]. With any error it returns "", which Verify never matches.
+// [crypto/rand]. With any error it returns "", which no password matches.
 //
 // It returns [ErrPasswordTooLong] under RefuseLong, [ErrBusy], ctx.Err(), the error of
-// Validate, and that of [crypto/rand.Reader] if it has one.
+// Validate, and that of [crypto/rand.Reader] if reading the salt fails.
 func (h *Hasher) Hash(ctx context.Context, password []byte) (string, error) {
 	if err := h.admit(password); err != nil {
 		return "", err
@@ -134,23 +133,24 @@ func (h *Hasher) Hash(ctx context.Context, password []byte) (string, error) {
 		return "", err
 	}
 	var err error
-	r.digest, err = r.compute(ctx, &call{Hasher: h}, password)
-	h.count(err, false)
+	c := h.call()
+	r.digest, err = r.compute(ctx, c, password)
+	h.count(c, err, false)
 	if err != nil {
 		return "", err
 	}
 	return string(r.appendTo(nil)), nil
 }
 
-// Verify returns nil if password is the one that hash was made from. hash is strictly one
-// of the texts that bcrypts write: no byte may follow it. For a user who does not exist
-// call Verify with an empty hash: it takes as long as any other.
+// Verify returns nil if password is the one that hash was made from. For a user who does
+// not exist call it with an empty hash: that takes as long as any other. hash must be
+// exactly what a bcrypt writes, with no byte after it.
 //
-// It returns [ErrMismatchedHashAndPassword] for another password and for an empty hash;
-// [ErrPasswordTooLong] under RefuseLong; a [*MalformedHashError] if hash is none, which
-// matches [ErrUnsupportedVersion] if it looks like that of another scheme; a
-// [*CostTooHighError]; [ErrBusy]; ctx.Err(); and the error of Validate. No error holds a
-// byte of hash or password.
+// It returns [ErrMismatchedHashAndPassword] for another password or an empty hash,
+// [ErrPasswordTooLong] under RefuseLong, a [*MalformedHashError] if hash is not a hash, a
+// [*CostTooHighError], [ErrBusy], ctx.Err(), and the error of Validate. A hash that looks
+// like another scheme's matches [ErrUnsupportedVersion]. No error holds a byte of hash or
+// password.
 func (h *Hasher) Verify(ctx context.Context, hash string, password []byte) error {
 	if err := h.admit(password); err != nil {
 		return err
@@ -162,12 +162,9 @@ func (h *Hasher) Verify(ctx context.Context, hash string, password []byte) error
 	if r.cost > h.maxCost() {
 		return &CostTooHighError{Cost: r.cost, MaxCost: h.maxCost()}
 	}
-	c := &call{Hasher: h}
-	match, err := r.matches(ctx, c, password)
-	if err == nil && !match && r.cost < h.cost() {
-		err = c.makeUp(ctx, password, iterations(h.cost())-iterations(r.cost))
-	}
-	h.count(err, r.cost > h.cost())
+	c := h.call()
+	match, err := r.verify(ctx, c, password, h.cost())
+	h.count(c, err, r.cost > h.cost())
 	switch {
 	case err != nil:
 		return err
@@ -179,16 +176,17 @@ func (h *Hasher) Verify(ctx context.Context, hash string, password []byte) error
 	return nil
 }
 
-// VerifyAndUpgrade is what a login calls: Verify, and, if the password is right and
-// NeedsRehash says so, Hash. newHash is to be stored in the place of hash; if it is "",
-// store nothing. An upgrade that fails, since the cores are busy or ctx ends, does not fail
-// the login: it will be tried at the next.
+// VerifyAndUpgrade is what a login calls. It is Verify, and then, if the password is right
+// and NeedsRehash says so, Hash. Store newHash in place of hash; if it is "", store
+// nothing. A rehash that fails, because the cores are busy or ctx ends, does not fail the
+// login. The next login tries again.
 //
-// Store newHash only where hash still stands, as in
+// Replace only the hash that was verified, or a password changed in the meantime is changed
+// back:
 //
 //	UPDATE users SET hash = $newHash WHERE id = $id AND hash = $hash
 //
-// or a password that was changed meanwhile is changed back.
+// It returns the errors of Verify.
 func (h *Hasher) VerifyAndUpgrade(ctx context.Context, hash string, password []byte) (newHash string, err error) {
 	if err := h.Verify(ctx, hash, password); err != nil {
 		return "", err
@@ -199,37 +197,37 @@ func (h *Hasher) VerifyAndUpgrade(ctx context.Context, hash string, password []b
 	return newHash, nil
 }
 
-// NeedsRehash reports whether hash is below the policy: of lower cost, of version 2 or 2x,
-// of bcrypt-sha256's version 1, a plain hash under PrehashLong, or no hash at all. A higher
-// cost and the difference between 2a, 2b and 2y are not below, so that hosts which have
-// calibrated to different costs do not rewrite each other's hashes.
+// NeedsRehash reports whether hash is below the policy: it has a lower cost, it is version
+// 2, 2x or bcrypt-sha256's version 1, it is a plain hash under PrehashLong, or it is not a
+// hash at all. A higher cost is not below, and neither is the difference between 2a, 2b and
+// 2y. So hosts that have calibrated to different costs do not rewrite each other's hashes.
 func (h *Hasher) NeedsRehash(hash string) bool {
 	r, err := readHash(hash)
 	return err != nil || r.cost < h.cost() || r.version == Version2 || r.version == Version2x ||
 		r.prehash == 1 || r.prehash == 0 && h.Long == PrehashLong
 }
 
-// Stats is what the calls of a [Hasher] have come to, and what those under way do.
+// Stats counts the calls of a [Hasher].
 type Stats struct {
-	Done      uint64 `json:"done"`       // calls that hashed to their end, whatever came out
-	Refused   uint64 `json:"refused"`    // with ErrBusy
-	Cancelled uint64 `json:"cancelled"`  // by their contexts
-	AboveCost uint64 `json:"above_cost"` // calls of Verify for hashes above Cost, which take longer
-	Running   int    `json:"running"`    // calls that are on a core
-	Waiting   int    `json:"waiting"`    // calls that wait for a place on one
+	Done      uint64 `json:"done"`       // calls that hashed to the end, with either answer
+	Refused   uint64 `json:"refused"`    // calls that got ErrBusy
+	Cancelled uint64 `json:"cancelled"`  // calls whose context ended first
+	AboveCost uint64 `json:"above_cost"` // calls of Verify that hashed above Cost, which takes longer
+	Running   int    `json:"running"`    // calls on a core now
+	Waiting   int    `json:"waiting"`    // calls in the queue now
 }
 
-// Stats returns the present numbers, all of one moment. It is cheap. Calls that were
-// refused before any work for another reason than ErrBusy are not counted.
+// Stats returns the present counts, all of one moment. It is cheap. A call that returns
+// before any work is counted only if it gets ErrBusy or its context has ended.
 func (h *Hasher) Stats() Stats {
 	cores.mu.Lock()
 	defer cores.mu.Unlock()
-	stats := h.tally.calls
+	stats := h.stats
 	stats.Running, stats.Waiting = h.tally.running, h.tally.waiting
 	return stats
 }
 
-// admit checks what can be checked before any work.
+// admit checks the policy and the length of the password, before any work.
 func (h *Hasher) admit(password []byte) error {
 	if err := h.Validate(); err != nil {
 		return err
@@ -240,44 +238,35 @@ func (h *Hasher) admit(password []byte) error {
 	return nil
 }
 
-// makeUp does the work that a hash of lower cost has not taken: for passwords with two
-// readings, twice.
-func (c *call) makeUp(ctx context.Context, password []byte, missing uint64) error {
-	if ambiguous(password) {
-		missing *= 2
-	}
-	_, err := compute(ctx, c, password, new([saltSize]byte), missing, plain)
-	return err
-}
-
-// count counts a call that ended with err, for a hash above Cost or not.
-func (h *Hasher) count(err error, above bool) {
+// count counts a call that ended with err. above says that it was for a hash above Cost,
+// which counts if the hash was begun.
+func (h *Hasher) count(c *call, err error, above bool) {
 	cores.mu.Lock()
 	defer cores.mu.Unlock()
-	if above {
-		h.tally.calls.AboveCost++
+	if above && c.begun {
+		h.stats.AboveCost++
 	}
 	switch err {
 	case nil:
-		h.tally.calls.Done++
+		h.stats.Done++
 	case ErrBusy:
-		h.tally.calls.Refused++
+		h.stats.Refused++
 	case errSelfTest:
 	default:
-		h.tally.calls.Cancelled++
+		h.stats.Cancelled++
 	}
 }
 
-// HashInfo is what a hash tells without the password.
+// HashInfo is what can be read from a hash without the password.
 type HashInfo struct {
 	Version Version
 	Cost    int
 	Salt    [16]byte
-	Prehash int // version of bcrypt-sha256, 1 or 2; 0 for plain bcrypt
+	Prehash int // version of bcrypt-sha256, 1 or 2; 0 for a plain hash
 }
 
-// Inspect reads a hash as strictly as [Hasher.Verify]. It returns a [*MalformedHashError]
-// if hash is none.
+// Inspect reads a hash, as strictly as [Hasher.Verify] does. It returns a
+// [*MalformedHashError] if hash is not a hash.
 func Inspect(hash string) (HashInfo, error) {
 	r, err := readHash(hash)
 	if err != nil {
@@ -286,14 +275,15 @@ func Inspect(hash string) (HashInfo, error) {
 	return HashInfo{Version: r.version, Cost: r.cost, Salt: r.salt, Prehash: r.prehash}, nil
 }
 
-// HashWithSalt is not for storing passwords: with a salt that is used twice, or can be
-// guessed, equal passwords have equal hashes, and those can be computed ahead. Use
-// [Hasher.Hash]. HashWithSalt is for protocols that fix the salt, such as SRP over a
-// bcrypt hash and queries for leaked passwords, and for known-answer tests.
+// HashWithSalt returns the hash of password with the given cost, version (Version2b,
+// Version2a or Version2y) and salt. It is for protocols that fix the salt, such as queries
+// for leaked passwords, and for known-answer tests.
 //
-// It returns the hash of password of the cost and version, Version2b, Version2a or
-// Version2y. It returns [ErrPasswordTooLong] for more than 72 bytes, and an
-// [InvalidCostError] for a cost outside 4 to 31. With any error it returns "".
+// Do not store its hashes: use [Hasher.Hash]. With a salt that is reused or can be guessed,
+// equal passwords have equal hashes, and an attacker can compute hashes in advance.
+//
+// It returns [ErrPasswordTooLong] for more than 72 bytes, and an [InvalidCostError] for a
+// cost outside 4 to 31. With any error it returns "".
 func HashWithSalt(password []byte, cost int, version Version, salt [16]byte) (string, error) {
 	switch {
 	case len(password) > maxPasswordLen:

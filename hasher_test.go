@@ -31,11 +31,11 @@ func TestHasherValidate(t *testing.T) {
 		{&Hasher{Version: Version2x}, "bcrypt: hasher: Version is 2x, want 2b, 2a or 2y"},
 		{&Hasher{Version: Version2}, "bcrypt: hasher: Version is 2, want 2b, 2a or 2y"},
 		{&Hasher{Version: 77}, "bcrypt: hasher: Version is Version(77), want 2b, 2a or 2y"},
-		{&Hasher{Cost: 12, MaxCost: 11}, "bcrypt: hasher: MaxCost is 11, want 0 or Cost, which is 12, to 31"},
-		{&Hasher{MaxCost: 32}, "bcrypt: hasher: MaxCost is 32, want 0 or Cost, which is 10, to 31"},
+		{&Hasher{Cost: 12, MaxCost: 11}, "bcrypt: hasher: MaxCost is 11, want 0, or from 12 (Cost) to 31"},
+		{&Hasher{MaxCost: 32}, "bcrypt: hasher: MaxCost is 32, want 0, or from 10 (Cost) to 31"},
 		{&Hasher{Long: 3}, "bcrypt: hasher: Long is LongPasswords(3), want RefuseLong, TruncateLong or PrehashLong"},
 		{&Hasher{Long: -1}, "bcrypt: hasher: Long is LongPasswords(-1), want RefuseLong, TruncateLong or PrehashLong"},
-		{&Hasher{Long: PrehashLong, Version: Version2y}, "bcrypt: hasher: Version is 2y, want 2b, which bcrypt-sha256 is made with"},
+		{&Hasher{Long: PrehashLong, Version: Version2y}, "bcrypt: hasher: Version is 2y, want 2b, because PrehashLong writes no other"},
 	} {
 		h := c.hasher
 		require.EqualError(t, h.Validate(), c.text)
@@ -372,7 +372,7 @@ func occupy(t *testing.T, hashes int) {
 	}
 	for started := false; !started; time.Sleep(time.Millisecond) {
 		cores.mu.Lock()
-		started = cores.laned+cores.line.length >= hashes
+		started = cores.inLanes+cores.queue.length >= hashes
 		cores.mu.Unlock()
 	}
 	t.Cleanup(func() {
@@ -426,7 +426,7 @@ func TestHasherMaxWaiting(t *testing.T) {
 
 // Who waits is who finds no lane free: those in line before count, whoever they are for.
 func TestSchedulerCrowded(t *testing.T) {
-	none, two := &call{Hasher: &Hasher{MaxWaiting: -1}}, &call{Hasher: &Hasher{MaxWaiting: 2}}
+	none, two := (&Hasher{MaxWaiting: -1}).call(), (&Hasher{MaxWaiting: 2}).call()
 	s := newStepper(t, 1, maxLanes, 9, 9, 9, 9, 9, 9, 9)
 	s.start(0, 1, 2) // one in a lane, four lanes free, two in line
 	require.False(t, s.crowded(none))
@@ -435,27 +435,28 @@ func TestSchedulerCrowded(t *testing.T) {
 	require.True(t, s.crowded(none))
 	require.False(t, s.crowded(two))
 	s.start(5, 6)
-	two.tally.waiting = 5 // four of them will get the lanes
+	two.waiting = 5 // four of them will get the lanes
 	require.False(t, s.crowded(two))
-	two.tally.waiting = 6
+	two.waiting = 6
 	require.True(t, s.crowded(two))
-	require.False(t, s.crowded(&call{Hasher: two.Hasher, admitted: true}))
-	require.False(t, s.crowded(&call{Hasher: &Hasher{}}))
+	require.False(t, s.crowded(&call{tally: two.tally, maxWaiting: 2, begun: true}))
+	require.False(t, s.crowded((&Hasher{}).call()))
 	require.False(t, s.crowded(nil))
 }
 
 // A call that has begun is not refused in its middle: neither the second reading of a
 // password nor what a hash of lower cost lacks.
 func TestHasherAdmittedOnce(t *testing.T) {
-	c := &call{Hasher: &Hasher{MaxWaiting: -1}}
+	h := &Hasher{MaxWaiting: -1}
+	c := h.call()
 	_, err := compute(background, c, nil, new([saltSize]byte), 16, plain)
 	require.NoError(t, err)
-	require.True(t, c.admitted)
+	require.True(t, c.begun)
 
 	occupy(t, 2*maxConcurrency())
 	ctx, cancel := context.WithTimeout(background, 10*time.Second)
 	defer cancel()
-	_, err = compute(ctx, &call{Hasher: c.Hasher}, nil, new([saltSize]byte), 1<<20, plain)
+	_, err = compute(ctx, h.call(), nil, new([saltSize]byte), 1<<20, plain)
 	require.Equal(t, ErrBusy, err)
 	ctx, cancel = context.WithTimeout(background, 10*time.Millisecond)
 	defer cancel()
@@ -498,6 +499,24 @@ func TestHasherStats(t *testing.T) {
 	require.Equal(t, context.Canceled, h.Verify(cancelledContext(), hash, nil))
 	require.Equal(t, ErrPasswordTooLong, h.Verify(background, hash, make([]byte, 73)))
 	require.Equal(t, Stats{Done: 6, Cancelled: 1, AboveCost: 1}, h.Stats())
+}
+
+// A hash above Cost counts as such if it was begun, and not if the call was refused or
+// cancelled before.
+func TestHasherAboveCost(t *testing.T) {
+	above := strings.Replace(sample, "05", "16", 1)
+	h := &Hasher{Cost: 4, MaxWaiting: -1}
+	require.Equal(t, context.Canceled, h.Verify(cancelledContext(), above, nil))
+	require.Equal(t, Stats{Cancelled: 1}, h.Stats())
+
+	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	require.Equal(t, context.DeadlineExceeded, h.Verify(ctx, above, nil))
+	require.Equal(t, Stats{Cancelled: 2, AboveCost: 1}, h.Stats())
+
+	occupy(t, maxConcurrency())
+	require.Equal(t, ErrBusy, h.Verify(background, above, nil))
+	require.Equal(t, Stats{Refused: 1, Cancelled: 2, AboveCost: 1}, h.Stats())
 }
 
 // Cancelled calls return soon and leave nothing behind, with four a core at a cost that
@@ -594,8 +613,8 @@ func TestConstantTime(t *testing.T) {
 		wrong.digest[at] ^= 1
 		return &wrong
 	}
-	matches := func(r *record) func() {
-		return func() { r.matches(background, nil, []byte("password")) }
+	verifyRecord := func(r *record) func() {
+		return func() { r.verify(background, nil, []byte("password"), 0) }
 	}
 	h := &Hasher{Cost: MinCost}
 	known, err := HashWithSalt([]byte("right"), MinCost, Version2b, [16]byte{1})
@@ -608,8 +627,8 @@ func TestConstantTime(t *testing.T) {
 		n    int
 		a, b func()
 	}{
-		{"first byte of the digest or last", 40_000, matches(other(0)), matches(other(digestSize - 1))},
-		{"digest right or wrong", 40_000, matches(&right), matches(other(0))},
+		{"first byte of the digest or last", 40_000, verifyRecord(other(0)), verifyRecord(other(digestSize - 1))},
+		{"digest right or wrong", 40_000, verifyRecord(&right), verifyRecord(other(0))},
 		{"user who does not exist or wrong password", 8_000, verify(""), verify(known)},
 	} {
 		score := welch(c.n, c.a, c.b)

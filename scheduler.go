@@ -2,50 +2,49 @@ package bcrypt
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 	"runtime"
 	"sync"
 )
 
-// This file runs hashes on cores, several on each. There is no goroutine in the
-// background: callers lend theirs. The one who finds an idle core leads it: it runs
-// iterations of all the core's lanes until its own hash is done. The others sleep, in a
-// lane or in line. Between two iterations, at a boundary, hashes enter and leave lanes,
-// whatever their costs.
+// This file runs hashes on cores, several on each. There are no background goroutines:
+// callers lend theirs.
 //
-// What always holds, with mu not held:
+//   - Who leads: a caller that finds a core free leads it. It runs iterations of all the
+//     core's lanes until its own hash is done. Then it offers the core to the caller of a
+//     hash that is still in a lane, and returns.
+//   - Who waits: every other caller sleeps, with its job in the queue or in a lane of a core
+//     that another caller leads.
+//   - Who wakes whom: a leader wakes a caller whose job is done, and the caller that is to
+//     lead next. A cancellation wakes the caller that it cancels.
 //
-//   - A job is in just one place: with its caller (fresh, done, cancelled), in the line
-//     (queued), or in one lane of one core (laned).
-//   - A core that is counted in leaders has one leader: a goroutine in lead, or the caller
-//     of a job in one of its lanes that has been offered it and woken.
-//   - While the line is not empty there is a leader. So every job in line or in a lane
-//     has somebody who brings it on.
-//   - A caller sleeps only while it is owed a wake-up, and is woken once: when its job is
-//     done or cancelled, or to lead.
-//   - The state of a hash is in the job while it is with its caller or in line, and in the
-//     lane while it is in a lane; the other place is zero.
+// Between two iterations, at a boundary, jobs enter and leave lanes, whatever their costs.
 //
-// A leader never touches another caller's context: contexts run foreign code, and belong
-// to bubbles of testing/synctest. Cancellation comes by context.AfterFunc. Callers sleep
+// These invariants hold whenever mu is free:
+//
+//   - A job is in one place: with its caller (fresh, done, cancelled, refused), in the queue
+//     (queued), or in one lane of one core (running).
+//   - Each core counted in leaders has one leader: a goroutine in lead, or the caller of a
+//     job in one of its lanes, which has been offered the core and woken.
+//   - While the queue is not empty there is a leader. So somebody advances every job that is
+//     in the queue or in a lane.
+//   - A caller sleeps only while it is owed a wake-up. It is woken once: when its job is done
+//     or cancelled, or to lead.
+//   - The state of a hash is in the job while the job is with its caller or in the queue, and
+//     in the lane while it is in a lane. The other place is zero.
+//
+// A leader never touches another caller's context. Contexts run foreign code, and belong to
+// testing/synctest bubbles. A cancellation comes by context.AfterFunc instead. Callers sleep
 // on a mutex, which works across bubbles; a channel would not.
 
-// maxLanes is how many hashes a core can have under way at once. More gain nothing:
-// measured on an Intel Xeon of 2023 (Emerald Rapids, 48 KiB of L1 data cache, one
-// hardware thread a core to be seen), nanoseconds a round and lane at 1 to 8 lanes are
-//
-//	4.18  2.19  1.56  1.25  1.10  1.09  1.13  1.17
-//
-// since at five the core issues five instructions a cycle, and from six on lanes are
-// spilled. Five lanes are 21 KiB. Two hardware threads that share an L1 of 32 KiB cannot
-// both have five there: nothing has been measured on such a machine, but on this one there
-// are spells in which five lanes take twice as long and one takes as long as ever, which
-// is what a busy sibling thread would look like. Five are then still better than one.
-const maxLanes = 5
+// ErrBusy is returned by the methods of a [Hasher] when as many of its calls wait as its
+// MaxWaiting allows. A web service answers it with status 503.
+var ErrBusy = errors.New("bcrypt: too many calls are waiting")
 
-// lanesPerCore returns how many lanes are used. With the eight registers of 386 two pay
-// (2.54 ns a round and lane on the same machine, where one takes 6.95, three 2.76 and
-// five 3.38).
+// lanesPerCore returns how many lanes a core uses. 386 has eight registers, enough for two:
+// on the machine that maxLanes names, nanoseconds a round and lane at 1, 2, 3 and 5 lanes
+// are 6.95, 2.54, 2.76 and 3.38.
 func lanesPerCore() int {
 	if runtime.GOARCH == "386" {
 		return 2
@@ -53,10 +52,10 @@ func lanesPerCore() int {
 	return maxLanes
 }
 
-// LimitCores sets how many cores hashing may keep busy in this process, for services
-// that want some left for other work; 0 or less means GOMAXPROCS, which is also the
-// most. It returns the previous setting, 0 if there was none. A core above a lower limit
-// is left when the hash is done whose caller runs it.
+// LimitCores sets how many cores hashing may keep busy in this process, so that the others
+// are free for other work. 0 or less means GOMAXPROCS, which is also the most. It returns
+// the previous setting, 0 if there was none. Lowering the limit takes effect as hashes in
+// progress finish.
 func LimitCores(n int) (previous int) {
 	return cores.setLimit(max(n, 0))
 }
@@ -68,38 +67,38 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	limit   int // of leaders; 0 means GOMAXPROCS
-	leaders int // cores that are led
-	laned   int // jobs in lanes
-	line    line
+	leaders int // cores that have a leader
+	inLanes int // jobs in lanes
+	queue   queue
 }
 
-// A core is some lanes that are run in lock-step. Its leader alone runs them; who has
-// which lane changes under the scheduler's lock.
+// A core is a set of lanes that run in lock-step. Only its leader runs them. Jobs enter and
+// leave them under the scheduler's lock.
 type core struct {
 	lanes [maxLanes]lane
 	jobs  [maxLanes]*job
-	width int  // the first so many lanes are in use
+	width int  // the first width lanes are in use
 	woke  bool // somebody was woken at the latest boundary
 }
 
 var corePool = sync.Pool{New: func() any { return new(core) }}
 
-// A job is one hash and the caller who waits for it.
+// A job is one hash and the caller that waits for it.
 type job struct {
-	lane         // while the job is in no lane of a core
-	left  uint64 // iterations to do
-	total uint64 // of so many
-	read  reading
-	call  *call // that it is for, or nil
+	lane             // while the job is in no lane of a core
+	remaining uint64 // iterations still to run
+	total     uint64 // iterations in all, to start over after a panic
+	read      reading
+	call      *call // that the job belongs to, or nil
 
 	state  jobState
 	offer  *core      // that the caller is to lead
-	owed   bool       // the caller sleeps or will, and is owed a wake-up
-	asleep sync.Mutex // locked, but between a wake-up and its end of sleep
-	passed bool       // a leader with more lanes than others has left it to them once
-	held   bool       // cancel may be called yet
+	owed   bool       // the caller is asleep or about to be; wake it exactly once
+	asleep sync.Mutex // locked while the caller should sleep; Unlock wakes it
+	passed bool       // a leader with many lanes has passed over the job once
+	held   bool       // a cancellation may still be on its way: do not reuse the job
 
-	number     uint64 // in the line
+	number     uint64 // order of arrival in the queue
 	next, prev *job
 }
 
@@ -108,24 +107,24 @@ type jobState byte
 const (
 	fresh jobState = iota
 	queued
-	laned
+	running
 	done
 	cancelled
 	refused
 )
 
-// A call is one of a Hasher: one job, or several, one after another. Once the first is done,
-// the others are not refused: work is not thrown away, and a refusal would tell that there
-// were others.
+// A call of a Hasher may need several jobs in turn: a second reading, make-up work. Only
+// the first can be refused. A later refusal would waste the work, and reveal that there was
+// more of it.
 type call struct {
-	*Hasher
-	admitted bool
+	*tally
+	maxWaiting int
+	begun      bool // a job of the call has been in a lane
 }
 
-// A tally counts the jobs of a Hasher, and its calls. It belongs to the scheduler's lock.
+// A tally counts the jobs of a Hasher, under the scheduler's lock.
 type tally struct {
-	running, waiting int // jobs
-	calls            Stats
+	running, waiting int
 }
 
 var jobPool = sync.Pool{New: func() any {
@@ -141,16 +140,16 @@ func (s *scheduler) setLimit(n int) (previous int) {
 	return previous
 }
 
-// count returns how many cores hashing may keep busy.
-func (s *scheduler) count() int {
+// coreLimit returns how many cores hashing may keep busy.
+func (s *scheduler) coreLimit() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.most()
+	return s.maxLeaders()
 }
 
-// most returns how many leaders there may be. GOMAXPROCS is read each time: it changes in
-// containers.
-func (s *scheduler) most() int {
+// maxLeaders returns how many leaders there may be. It reads GOMAXPROCS each time, because
+// that changes in containers.
+func (s *scheduler) maxLeaders() int {
 	n := runtime.GOMAXPROCS(0)
 	if s.limit > 0 {
 		n = min(n, s.limit)
@@ -158,9 +157,9 @@ func (s *scheduler) most() int {
 	return n
 }
 
-// run brings j, which is set up, to its end, and returns nil. It returns ErrBusy at once if
-// too many jobs of j's Hasher wait, or ctx.Err() if ctx ends, when a leader may still hold
-// j for an iteration.
+// run runs j, which is set up, to its end and returns nil. It returns ErrBusy at once if too
+// many jobs of j's Hasher wait. It returns ctx.Err() if ctx ends first; a leader may then
+// still hold j for one iteration.
 func (s *scheduler) run(ctx context.Context, j *job) error {
 	if ctx.Done() != nil {
 		if err := ctx.Err(); err != nil {
@@ -190,15 +189,15 @@ func (s *scheduler) run(ctx context.Context, j *job) error {
 	}
 }
 
-// begin offers the caller of j an idle core, or queues j and reports that the caller is
-// to sleep.
+// begin offers the caller of j an idle core. If there is none it queues j, and reports that
+// the caller is to sleep.
 func (s *scheduler) begin(j *job) (sleep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case j.state == cancelled:
 		return false
-	case s.leaders < s.most():
+	case s.leaders < s.maxLeaders():
 		s.leaders++
 		j.offer = corePool.Get().(*core)
 		s.enter(j.offer, j)
@@ -207,23 +206,23 @@ func (s *scheduler) begin(j *job) (sleep bool) {
 		j.state = refused
 		return false
 	default:
-		s.queue(j)
+		s.enqueue(j)
 		return true
 	}
 }
 
-// crowded reports whether a job of c would have to wait while as many of its Hasher wait
-// already as may. Those in line that there are free lanes for do not wait: they will be in
-// one within an iteration.
+// crowded reports whether a job of c would have to wait although as many jobs of its Hasher
+// already wait as may. Jobs that will get a free lane at the next iteration do not count as
+// waiting.
 func (s *scheduler) crowded(c *call) bool {
-	if c == nil || c.admitted || c.MaxWaiting == 0 {
+	if c == nil || c.begun || c.maxWaiting == 0 {
 		return false
 	}
-	free := s.leaders*s.lanes - s.laned
-	return s.line.length >= free && max(c.tally.waiting-free, 0) >= max(c.MaxWaiting, 0)
+	free := s.leaders*s.lanes - s.inLanes
+	return s.queue.length >= free && max(c.waiting-free, 0) >= max(c.maxWaiting, 0)
 }
 
-// cancel takes j from the line, or from its lane at the next boundary.
+// cancel takes j out of the queue at once, or out of its lane at the next boundary.
 func (s *scheduler) cancel(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,62 +230,62 @@ func (s *scheduler) cancel(j *job) {
 	case done, cancelled:
 		return
 	case queued:
-		s.line.remove(j)
+		s.queue.remove(j)
 	}
 	j.state = cancelled
 	s.wake(j)
 }
 
-// lead runs the lanes of c until own has left them, and passes c on. It reports whether
-// own is back in the line, and its caller to sleep.
+// lead runs the lanes of c until own has left them, then passes c on. It reports whether
+// own is back in the queue, and its caller to sleep.
 func (s *scheduler) lead(c *core, own *job) (sleep bool) {
-	state := laned
+	state := running
 	defer func() { s.passOn(c, own, state) }() // also if a panic or runtime.Goexit ends this
 	for turn := 1; ; turn++ {
-		if state = s.boundary(c, own); state != laned {
+		if state = s.boundary(c, own); state != running {
 			return state == queued
 		}
-		// Whoever is woken gets this processor at once, and not at the end of a time
-		// slice of 10 ms; where there is one thread and no preemption, once a hash and now
-		// and then so does anybody. To yield each time would cost half the throughput.
+		// Yield so that a caller just woken runs now, not after this goroutine's 10 ms
+		// slice. On wasm, which has one thread and no preemption, yield every 32
+		// iterations too. Yielding every time would halve the throughput.
 		if c.woke || runtime.GOARCH == "wasm" && turn%32 == 1 {
 			runtime.Gosched()
 		}
 		kernels[c.width](&c.lanes)
 		for _, j := range c.jobs[:c.width] {
-			j.left--
+			j.remaining--
 		}
 	}
 }
 
-// boundary lets hashes leave and enter the lanes of c, and returns the state of own.
+// boundary moves jobs out of and into the lanes of c, and returns the state of own.
 func (s *scheduler) boundary(c *core, own *job) jobState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.woke = false
 	for i := c.width - 1; i >= 0; i-- {
 		switch j := c.jobs[i]; {
-		case j.left == 0 && (j == own || j.state == laned): // own is ready, cancelled or not
+		case j.remaining == 0 && (j == own || j.state == running): // own is ready, cancelled or not
 			s.leave(c, i, done)
 			c.woke = s.wake(j) || c.woke
 		case j.state == cancelled:
 			s.leave(c, i, cancelled)
 		}
 	}
-	if own.state == laned {
+	if own.state == running {
 		s.fillCores(c, own)
 		s.fillLanes(c)
 	}
 	return own.state
 }
 
-// fillCores gives idle cores work: from the line, or half of the lanes of c. An idle core
-// goes before a free lane.
+// fillCores gives work to idle cores: the head of the queue, or half of the lanes of c. An
+// idle core is filled before a free lane.
 func (s *scheduler) fillCores(c *core, own *job) {
-	for n := s.most(); s.leaders < n && (s.line.length > 0 || c.width > 1); s.leaders++ {
+	for n := s.maxLeaders(); s.leaders < n && (s.queue.length > 0 || c.width > 1); s.leaders++ {
 		idle := corePool.Get().(*core)
-		if j := s.line.first(); j != nil {
-			s.line.remove(j)
+		if j := s.queue.first(); j != nil {
+			s.queue.remove(j)
 			s.enter(idle, j)
 		} else {
 			for half := c.width / 2; idle.width < half; {
@@ -303,55 +302,55 @@ func (s *scheduler) fillCores(c *core, own *job) {
 	}
 }
 
-// fillLanes lets a job of the line enter a free lane of c, the first one first. One at a
-// boundary: so leaders that run alike fill up evenly. A leader who has more lanes than
-// the average passes over a job once, so that others can take it; no more than once,
-// since the system may have stopped them.
+// fillLanes moves the head of the queue into a free lane of c. It moves one job at a
+// boundary, so leaders that run alike fill up evenly. A leader with more lanes than the
+// average passes over a job once, so that another leader can take it. It does so only once,
+// because the system may have stopped the others.
 //
-// If no lane is free, a job in line may take the place of a much longer one: the longest
-// lane, if it has more than eight times as much to do as the shortest job in line. So a
-// hash of cost 8 does not wait for the seconds of cost 15, or the days of 31, while jobs
-// of like cost keep the order of the line. The last such lane of a core stays, so that
-// long hashes come to an end too.
+// If no lane is free, a job in the queue may replace a much longer one. The longest job of
+// c gives way if it has more than eight times as much to do as the shortest in the queue.
+// So a hash of cost 8 does not wait seconds for one of cost 15, or days for one of cost 31,
+// while jobs of similar cost keep their order. The last such job of a core stays, so long
+// hashes come to an end too.
 func (s *scheduler) fillLanes(c *core) {
 	if c.width < s.lanes {
-		j := s.line.first()
+		j := s.queue.first()
 		switch {
 		case j == nil:
-		case !j.passed && c.width*s.leaders > s.laned:
+		case !j.passed && c.width*s.leaders > s.inLanes:
 			j.passed = true
 		default:
-			s.line.remove(j)
+			s.queue.remove(j)
 			s.enter(c, j)
 		}
 		return
 	}
-	j := s.line.shortest()
+	j := s.queue.shortest()
 	if j == nil {
 		return
 	}
-	much, longest := 0, 0
-	for i, l := range c.jobs[:c.width] {
-		if l.left/8 > j.left {
-			much++
+	longer, index := 0, 0
+	for i, other := range c.jobs[:c.width] {
+		if other.remaining/8 > j.remaining {
+			longer++
 		}
-		if l.left > c.jobs[longest].left {
-			longest = i
+		if other.remaining > c.jobs[index].remaining {
+			index = i
 		}
 	}
-	if much < 2 {
+	if longer < 2 {
 		return
 	}
-	l := c.jobs[longest]
-	s.leave(c, longest, queued)
-	s.queue(l)
-	s.line.remove(j)
+	longest := c.jobs[index]
+	s.leave(c, index, queued)
+	s.enqueue(longest)
+	s.queue.remove(j)
 	s.enter(c, j)
 }
 
-// passOn finds c a new leader, or ends it: if there is nothing to do, or leaders are
-// above the limit. The state of own is laned only if something went wrong in an iteration.
-// That may be half done then, so the others start anew.
+// passOn finds a new leader for c. It gives c up if c has nothing to do, or if there are
+// more leaders than the limit allows. state is running only if a panic or Goexit left a
+// kernel half-way through an iteration; the other hashes then start over.
 func (s *scheduler) passOn(c *core, own *job, state jobState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -359,19 +358,19 @@ func (s *scheduler) passOn(c *core, own *job, state jobState) {
 		switch j := c.jobs[i]; {
 		case j == own || j.state == cancelled:
 			s.leave(c, i, cancelled)
-		case state == laned:
+		case state == running:
 			c.lanes[i].start(j.read)
-			j.left = j.total
+			j.remaining = j.total
 		}
 	}
-	if s.leaders > s.most() {
+	if s.leaders > s.maxLeaders() {
 		for c.width > 0 {
 			j := c.jobs[c.width-1]
 			s.leave(c, c.width-1, queued)
-			s.line.add(j, j.number) // where it was
+			s.queue.add(j, j.number) // where it was
 		}
-	} else if j := s.line.first(); j != nil && c.width == 0 {
-		s.line.remove(j)
+	} else if j := s.queue.first(); j != nil && c.width == 0 {
+		s.queue.remove(j)
 		s.enter(c, j)
 	}
 	if c.width == 0 {
@@ -382,12 +381,12 @@ func (s *scheduler) passOn(c *core, own *job, state jobState) {
 	s.offerTo(c)
 }
 
-// offerTo makes the caller with the longest job in c its leader: it will have to pass
-// it on the latest. It reports whether the caller was asleep.
+// offerTo offers c to the caller of its longest job, since that leader will last longest. It
+// reports whether the caller was asleep.
 func (s *scheduler) offerTo(c *core) bool {
 	longest := c.jobs[0]
 	for _, j := range c.jobs[:c.width] {
-		if j.left > longest.left {
+		if j.remaining > longest.remaining {
 			longest = j
 		}
 	}
@@ -395,15 +394,15 @@ func (s *scheduler) offerTo(c *core) bool {
 	return s.wake(longest)
 }
 
-// queue puts j at the end of the line. Its caller will sleep.
-func (s *scheduler) queue(j *job) {
+// enqueue puts j at the end of the queue. Its caller will sleep.
+func (s *scheduler) enqueue(j *job) {
 	j.state = queued
 	j.owed = true
-	s.line.count++
-	s.line.add(j, s.line.count)
+	s.queue.count++
+	s.queue.add(j, s.queue.count)
 }
 
-// wake wakes the caller of j if that is owed.
+// wake wakes the caller of j if it is owed that, and reports whether it was.
 func (s *scheduler) wake(j *job) bool {
 	owed := j.owed
 	if owed {
@@ -417,43 +416,44 @@ func (s *scheduler) wake(j *job) bool {
 func (s *scheduler) enter(c *core, j *job) {
 	c.lanes[c.width], c.jobs[c.width] = j.lane, j
 	c.width++
-	s.laned++
+	s.inLanes++
 	j.lane.wipe()
-	j.state = laned
+	j.state = running
 	if j.call != nil {
-		j.call.tally.running++
+		j.call.begun = true
+		j.call.running++
 	}
 }
 
-// leave moves the job in lane i of c out, or, if it was cancelled, forgets it, and lets
-// the last lane take the place.
+// leave takes the job out of lane i, with its state unless it was cancelled, and moves the
+// last lane into the gap.
 func (s *scheduler) leave(c *core, i int, state jobState) {
 	j := c.jobs[i]
 	j.state = state
 	if j.call != nil {
-		j.call.tally.running--
+		j.call.running--
 	}
 	if state != cancelled {
 		j.lane = c.lanes[i]
 	}
 	c.width--
-	s.laned--
+	s.inLanes--
 	c.lanes[i], c.jobs[i] = c.lanes[c.width], c.jobs[c.width]
 	c.lanes[c.width].wipe()
 	c.jobs[c.width] = nil
 }
 
-// A line is the jobs that wait, by how much they have to do: a list for each number of
-// bits. Among lists of few, it is quick to find the first to have come and the shortest.
-type line struct {
+// A queue holds waiting jobs in one list per bit length of their remaining iterations. So
+// the oldest and the shortest are found by looking at 33 heads.
+type queue struct {
 	count  uint64 // jobs numbered so far
 	length int
 	lists  [MaxCost + 2]struct{ first, last *job }
 }
 
-// add puts j where its number belongs: nearly always at the end.
-func (l *line) add(j *job, number uint64) {
-	list := &l.lists[bits.Len64(j.left)]
+// add puts j where its number belongs, which is nearly always at the end.
+func (q *queue) add(j *job, number uint64) {
+	list := &q.lists[bits.Len64(j.remaining)]
 	j.number = number
 	j.prev, j.next = list.last, nil
 	for j.prev != nil && j.prev.number > number {
@@ -469,14 +469,14 @@ func (l *line) add(j *job, number uint64) {
 	} else {
 		j.next.prev = j
 	}
-	l.length++
+	q.length++
 	if j.call != nil {
-		j.call.tally.waiting++
+		j.call.waiting++
 	}
 }
 
-func (l *line) remove(j *job) {
-	list := &l.lists[bits.Len64(j.left)]
+func (q *queue) remove(j *job) {
+	list := &q.lists[bits.Len64(j.remaining)]
 	if j.prev == nil {
 		list.first = j.next
 	} else {
@@ -488,18 +488,18 @@ func (l *line) remove(j *job) {
 		j.next.prev = j.prev
 	}
 	j.prev, j.next = nil, nil
-	l.length--
+	q.length--
 	if j.call != nil {
-		j.call.tally.waiting--
+		j.call.waiting--
 	}
 }
 
-// first returns the job that is at the head of the line, or nil.
-func (l *line) first() (first *job) {
-	if l.length == 0 {
+// first returns the oldest job, the head of the queue, or nil.
+func (q *queue) first() (first *job) {
+	if q.length == 0 {
 		return nil
 	}
-	for _, list := range l.lists {
+	for _, list := range q.lists {
 		if j := list.first; j != nil && (first == nil || j.number < first.number) {
 			first = j
 		}
@@ -507,10 +507,10 @@ func (l *line) first() (first *job) {
 	return first
 }
 
-// shortest returns the first of those that have the fewest iterations to do, within a
+// shortest returns the oldest of the jobs with the fewest iterations remaining, within a
 // factor of two, or nil.
-func (l *line) shortest() *job {
-	for _, list := range l.lists {
+func (q *queue) shortest() *job {
+	for _, list := range q.lists {
 		if list.first != nil {
 			return list.first
 		}

@@ -63,7 +63,7 @@ func TestLanesPerCore(t *testing.T) {
 func newJob(password string, cost int) *job {
 	j := jobPool.New().(*job)
 	j.setup([]byte(password), &[saltSize]byte{1}, plain)
-	j.left, j.total, j.read = iterations(cost), iterations(cost), plain
+	j.remaining, j.total, j.read = iterations(cost), iterations(cost), plain
 	return j
 }
 
@@ -73,9 +73,9 @@ func requireIdle(t *testing.T, s *scheduler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Zero(t, s.leaders, "leaders")
-	require.Zero(t, s.laned, "jobs in lanes")
-	require.Zero(t, s.line.length, "jobs in line")
-	require.Nil(t, s.line.first())
+	require.Zero(t, s.inLanes, "jobs in lanes")
+	require.Zero(t, s.queue.length, "jobs in the queue")
+	require.Nil(t, s.queue.first())
 }
 
 // operations is how many hashes of one iteration TestSchedulerStress adds to its own; a
@@ -167,7 +167,7 @@ func TestSchedulerPanic(t *testing.T) {
 		all.Do(func() { // the others have come
 			for come := false; !come; time.Sleep(time.Millisecond) {
 				s.mu.Lock()
-				come = s.line.length == 4
+				come = s.queue.length == 4
 				s.mu.Unlock()
 			}
 		})
@@ -211,7 +211,7 @@ func TestSchedulerPanic(t *testing.T) {
 	leader := step.callers[0]
 	step.step(leader)
 	step.step(leader)
-	step.passOn(leader.leads, leader.job, laned)
+	step.passOn(leader.leads, leader.job, running)
 	leader.at, leader.leads = atEnd, nil
 	step.check()
 	require.Nil(t, leader.job.offer)
@@ -338,7 +338,7 @@ func newStepper(t testing.TB, cores, lanes int, left ...uint64) *stepper {
 // extra adds a caller.
 func (s *stepper) extra(left uint64) *stepCaller {
 	j := jobPool.New().(*job)
-	j.left, j.total = left, left
+	j.remaining, j.total = left, left
 	s.callers = append(s.callers, &stepCaller{job: j})
 	j.keys[0][0] = uint32(len(s.callers))
 	return s.callers[len(s.callers)-1]
@@ -372,12 +372,12 @@ func (s *stepper) step(c *stepCaller) {
 			c.at = atEnd
 		}
 	case atLeading:
-		if c.left = s.boundary(c.leads, c.job); c.left != laned {
+		if c.left = s.boundary(c.leads, c.job); c.left != running {
 			c.at = atPassOn
 			break
 		}
 		for _, j := range c.leads.jobs[:c.leads.width] {
-			j.left--
+			j.remaining--
 		}
 	case atPassOn:
 		s.passOn(c.leads, c.job, c.left)
@@ -421,27 +421,27 @@ func (s *stepper) check() {
 				continue
 			}
 			place[j]++
-			must(j.state == laned || j.state == cancelled, "a job in a lane is laned or cancelled")
+			must(j.state == running || j.state == cancelled, "a job in a lane is running or cancelled")
 			must(hash != 0 && s.callers[hash-1].job == j && j.keys[0][0] == 0, "the hash is in its lane alone")
 		}
 	}
-	must(s.laned == inLanes, "the jobs in lanes are those counted")
+	must(s.inLanes == inLanes, "the jobs in lanes are those counted")
 	waiting := 0
-	for _, list := range s.line.lists {
+	for _, list := range s.queue.lists {
 		for j := list.first; j != nil; j = j.next {
 			place[j]++
 			waiting++
 			must(j.state == queued && j.owed && j.keys[0][0] != 0, "a job in line is queued, its caller owed a wake-up")
 		}
 	}
-	must(s.line.length == waiting, "the jobs in line are those counted")
+	must(s.queue.length == waiting, "the jobs in the queue are those counted")
 	must(waiting == 0 || s.leaders > 0, "somebody leads while jobs wait")
 	for _, c := range s.callers {
 		switch c.job.state {
-		case laned, queued:
+		case running, queued:
 			must(place[c.job] == 1, "a job is in one place")
 		case done:
-			must(c.job.left == 0 && c.job.keys[0][0] != 0, "a job that is done has its hash")
+			must(c.job.remaining == 0 && c.job.keys[0][0] != 0, "a job that is done has its hash")
 		}
 	}
 }
@@ -540,7 +540,7 @@ func (s *stepper) String() string {
 	}
 	for _, c := range s.callers {
 		j := c.job
-		text += fmt.Sprintf("|%d %d %d %d %t %t %t", c.at, c.left, j.state, j.left, j.owed, j.passed, c.err)
+		text += fmt.Sprintf("|%d %d %d %d %t %t %t", c.at, c.left, j.state, j.remaining, j.owed, j.passed, c.err)
 		for _, k := range []*core{c.leads, j.offer} {
 			if k == nil {
 				text += " -"
@@ -556,7 +556,7 @@ func (s *stepper) String() string {
 		}
 	}
 	var order []int
-	for _, list := range s.line.lists {
+	for _, list := range s.queue.lists {
 		for j := list.first; j != nil; j = j.next {
 			order = append(order, ids[j])
 		}
@@ -607,7 +607,7 @@ func TestSchedulerWidth(t *testing.T) {
 	for i := range maxLanes {
 		require.True(t, s.callers[i].job == leader.leads.jobs[i])
 	}
-	require.True(t, s.callers[5].job == s.line.first())
+	require.True(t, s.callers[5].job == s.queue.first())
 	s.finish(6)
 }
 
@@ -636,20 +636,20 @@ func TestSchedulerSpread(t *testing.T) {
 	// One with more lanes than the average leaves a newcomer to the others, once.
 	c := s.extra(100)
 	s.start(6)
-	b.job.left = 50
-	a.leads.jobs[4].left = 0
+	b.job.remaining = 50
+	a.leads.jobs[4].remaining = 0
 	s.step(a)
 	require.Equal(t, 4, a.leads.width)
 	require.Equal(t, queued, c.job.state)
 	s.step(b)
 	require.Equal(t, 2, b.leads.width)
-	require.Equal(t, laned, c.job.state)
+	require.Equal(t, running, c.job.state)
 
 	// When a core falls idle, it gets half of the lanes, but not the leader's own.
 	a.leads.jobs[0], a.leads.jobs[3] = a.leads.jobs[3], a.leads.jobs[0]
 	a.leads.lanes[0], a.leads.lanes[3] = a.leads.lanes[3], a.leads.lanes[0]
 	for _, j := range b.leads.jobs[:2] {
-		j.left = 0
+		j.remaining = 0
 	}
 	for b.at != atEnd {
 		s.step(b)
@@ -684,12 +684,12 @@ func TestSchedulerOrder(t *testing.T) {
 		s.step(s.callers[0])
 	}
 	require.Equal(t, 1, s.leaders)
-	require.True(t, s.callers[2].job == s.line.first())
+	require.True(t, s.callers[2].job == s.queue.first())
 
 	// The longest there are wait in line too.
 	s = newStepper(t, 1, 1, 10, iterations(MaxCost), 2*(iterations(MaxCost)-iterations(MinCost)))
 	s.start(0, 1, 2)
-	require.True(t, s.callers[1].job == s.line.first())
+	require.True(t, s.callers[1].job == s.queue.first())
 
 	// Who is left with the longest is made the leader.
 	s = newStepper(t, 1, maxLanes, 3, 100, 300, 200)
@@ -801,7 +801,7 @@ func TestSchedulerGiveWay(t *testing.T) {
 		s.step(leader)
 		lanes := leader.leads.jobs
 		for i, left := range c.lanes {
-			lanes[i].left = left
+			lanes[i].remaining = left
 		}
 		s.start(3)
 		core := leader.leads
@@ -809,7 +809,7 @@ func TestSchedulerGiveWay(t *testing.T) {
 		want := lanes
 		if c.want >= 0 {
 			want[c.want], want[2] = want[2], s.callers[3].job
-			require.True(t, s.line.first() == lanes[c.want])
+			require.True(t, s.queue.first() == lanes[c.want])
 		}
 		require.True(t, core.jobs == want, "%+v", c)
 	}

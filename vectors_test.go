@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 			h, _, strictErr := parse(hash, true)
 			if strictErr == nil {
 				strict = mismatch
-				ok, err := h.matches(context.Background(), nil, v.Password)
+				ok, err := h.verify(context.Background(), nil, v.Password, 0)
 				require.NoError(t, err)
 				if ok {
 					strict = match

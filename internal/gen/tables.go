@@ -6,16 +6,16 @@ import (
 	"math/big"
 )
 
-// words is how many words the state has: 18 of the P-array and four S-boxes of 256.
+// words is the number of words of the state: 18 of the P-array and four S-boxes of 256.
 const words = 18 + 4*256
 
 // tables writes the state that Blowfish starts from: the P-array, then the S-boxes,
 // filled with the hexadecimal digits of the fraction of π (Schneier, "Description of a
 // New Variable-Length Key, 64-Bit Block Cipher (Blowfish)", 1994).
 func tables(b *bytes.Buffer) {
-	fmt.Fprintf(b, `// initialState is the Blowfish state before any key: the first %d words of the
-// fraction of π, as Schneier's paper of 1994 asks for.
-var initialState = state{
+	fmt.Fprintf(b, `// initialState is the Blowfish state before any key: the first %d words of the fraction of
+// π, as in Schneier's paper of 1994.
+var initialState = [18 + 4*256]uint32{
 `, words)
 	for i, w := range piFraction(words) {
 		fmt.Fprintf(b, "%#08x,", w)
@@ -29,7 +29,7 @@ var initialState = state{
 // piFraction returns the first n 32-bit words of π - 3, by Machin's formula,
 // π = 16 arctan(1/5) - 4 arctan(1/239), in fixed-point arithmetic.
 func piFraction(n int) []uint32 {
-	const guard = 64 // bits that take up the rounding of the series' terms
+	const guard = 64 // extra bits, which absorb the rounding of the series' terms
 	bits := uint(32*n + guard)
 
 	pi := new(big.Int).Mul(big.NewInt(16), arctanInverse(5, bits))
