@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/api.txt anew")
+var update = flag.Bool("update", false, "write testdata/api.txt")
 
-// The exported API is what testdata/api.txt lists, so that no change of it is an accident.
-// After one that is meant: go test -run TestAPI -update . and a line in CHANGELOG.md.
+// The exported API is what testdata/api.txt lists, so no change of it is an accident. After a
+// change that is meant, run go test -run TestAPI -update . and add a line to CHANGELOG.md.
 func TestAPI(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("some files of the package are another system's")

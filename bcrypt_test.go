@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The constants and error values of golang.org/x/crypto/bcrypt: typed, comparable and
-// worded alike, so that programs that compare or print them do not change.
+// Constants and errors have the types, values and messages of golang.org/x/crypto/bcrypt, so
+// programs that compare or print them do not change.
 func TestContract(t *testing.T) {
 	var typed int = MinCost
 	require.Equal(t, []int{4, 31, 10}, []int{typed, MaxCost, DefaultCost})
@@ -94,8 +94,8 @@ func TestCompareErrors(t *testing.T) {
 	require.Equal(t, 31, cost)
 }
 
-// A digest with anything wrong in it is a mismatch after the full work. Decoys for
-// unknown users have such digests, and an early error would tell who is one.
+// A bad digest is a mismatch after the full work. Services use such hashes as decoys for
+// unknown users, and an early error would reveal who is unknown.
 func TestBadDigestTakesFullWork(t *testing.T) {
 	for _, hash := range []string{
 		sample[:59],
@@ -112,8 +112,8 @@ func TestBadDigestTakesFullWork(t *testing.T) {
 	}
 }
 
-// A hash of one digest is of no other: no bit of it is left out of the comparison.
-// Bouncy Castle (CVE-2020-28052) compared but a few positions.
+// Every bit of a digest is compared. Bouncy Castle (CVE-2020-28052) compared only a few
+// positions.
 func TestEveryDigestBit(t *testing.T) {
 	h, _, err := parse([]byte(sample), true)
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestEveryDigestBit(t *testing.T) {
 	}
 }
 
-// Every bit of the 72 bytes that a password may have counts, and those behind do not.
+// Every bit of the first 72 bytes of a password counts, and no bit after them does.
 func TestEveryPasswordBit(t *testing.T) {
 	password := bytes.Repeat([]byte("0123456789abcdef"), 5)[:72]
 	hash, err := GenerateFromPassword(password, MinCost)
@@ -137,7 +137,7 @@ func TestEveryPasswordBit(t *testing.T) {
 	require.NoError(t, CompareHashAndPassword(hash, append(password, "anything"...)))
 }
 
-// Both readings of 2a are accepted, under 2a alone.
+// Both readings of 2a are accepted, and only under 2a.
 func TestAmbiguousPassword(t *testing.T) {
 	const salt = "/OK.fbVrR/bpIqNJ5ianF."
 	const openBSD = salt + "CE5elHaaO4EbggVDjb8P19RukzXSM3e"
@@ -152,7 +152,7 @@ func TestAmbiguousPassword(t *testing.T) {
 	}
 }
 
-// A cost of 31 is not run as none: this is the digest after no iteration.
+// A cost of 31 does not wrap around to no iterations: this is the digest after none.
 func TestNoIterations(t *testing.T) {
 	h, _, err := parse([]byte("$2a$31$CCCCCCCCCCCCCCCCCCCCC.tAQZUwjmPMowQX1bZVV05epNJt4uaLS"), true)
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestNoIterations(t *testing.T) {
 	require.Equal(t, uint64(1)<<31, iterations(h.cost))
 }
 
-// withReader runs f with another source of random bytes.
+// withReader runs f with reader as the source of random bytes.
 func withReader(r io.Reader, f func()) {
 	old := rand.Reader
 	rand.Reader = r
@@ -192,7 +192,7 @@ func TestRandomSourceFails(t *testing.T) {
 	})
 }
 
-// Salts are distinct, and half of their bits are set, within six standard deviations.
+// Salts are distinct. Half of their bits are set, within six standard deviations.
 func TestSalts(t *testing.T) {
 	n := 1000
 	if testing.Short() {
@@ -215,8 +215,8 @@ func TestSalts(t *testing.T) {
 	require.InDelta(t, total/2, ones, 6*math.Sqrt(total)/2)
 }
 
-// A build or machine that computes wrongly is found out at the first call, and none
-// makes a hash or lets a password pass.
+// A build or machine that computes wrongly is noticed at the first call. No call then makes
+// a hash or accepts a password.
 func TestSelfTest(t *testing.T) {
 	hash, err := GenerateFromPassword([]byte("password"), MinCost)
 	require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestSelfTest(t *testing.T) {
 	require.Zero(t, cost)
 }
 
-// The self-test looks at each lane of each kernel.
+// The self-test checks each lane of each kernel.
 func TestSelfTestOfKernels(t *testing.T) {
 	sane := kernels
 	defer func() { kernels = sane }()
@@ -271,7 +271,7 @@ func TestCancelBetweenReadings(t *testing.T) {
 	kernels[1] = func(lanes *[maxLanes]lane) {
 		if done++; done == 1<<5+1 {
 			cancel()
-			time.Sleep(10 * time.Millisecond) // for AfterFunc's goroutine, with 31 iterations to go
+			time.Sleep(10 * time.Millisecond) // for AfterFunc's goroutine, with 31 iterations remaining
 		}
 		sane(lanes)
 		time.Sleep(time.Millisecond)

@@ -16,32 +16,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file runs calibration on simulated machines, thousands of them in a second. A
-// machine is a stream of pieces of constant speed; a hash is an amount of work.
+// This file runs calibration on simulated machines, thousands a second. A machine is a stream
+// of pieces of constant speed. A hash is an amount of work.
 
 var simHosts = flag.Int("hosts", 200, "simulated machines in each family; the README's table has 3000")
 
-// A piece of time, in nanoseconds, in which a machine works at a speed: 1 is a core to
-// oneself, 0 is not running.
+// A piece is a time, in nanoseconds, during which a machine has one speed: 1 is a core of its
+// own, 0 is a stop.
 type piece struct{ length, speed float64 }
 
-// A simHost is a machine from the moment at which something starts to run on it.
+// A simHost is a machine on which something runs, from the moment it starts.
 type simHost struct {
 	next  func() piece
-	piece piece   // what is left of the present one
+	piece piece   // the rest of the present one
 	t     float64 // wall-clock time
 	cpu   float64 // CPU time
 	iter  float64 // time of an iteration at speed 1
 	clock func(t float64) float64
 
-	hashes    int // under way
+	hashes    int // at once
 	ran       uint64
 	started   float64 // the present hash
 	onIterate func()  // before each iteration
 	onUsage   func(usage) usage
 }
 
-// work lets an amount of work be done, in nanoseconds at speed 1.
+// work does an amount of work, in nanoseconds at speed 1.
 func (h *simHost) work(w float64) {
 	for {
 		if h.piece.speed*h.piece.length >= w {
@@ -102,8 +102,8 @@ func (h *simHost) hash(cost int) float64 {
 	return h.t - before
 }
 
-// A simMachine is the parameters of a machine. start returns its stream from an idle
-// moment, at a random phase of whatever has a period.
+// A simMachine is the parameters of a machine. start returns its stream from an idle moment, at
+// a random phase of everything that has a period.
 type simMachine struct {
 	limit float64
 	iter  float64
@@ -145,7 +145,7 @@ func after(next func() piece, first ...piece) func() piece {
 	}
 }
 
-// alternate runs for a time and stops for a time, by turns, starting anywhere.
+// alternate runs for a time and stops for a time, in turns, and starts anywhere.
 func alternate(r *rand.Rand, run, stop func() float64) func() piece {
 	running := false
 	next := func() piece {
@@ -163,7 +163,7 @@ func alternate(r *rand.Rand, run, stop func() float64) func() piece {
 	return after(next, first)
 }
 
-// jitter lets the speed vary from moment to moment.
+// jitter varies the speed from moment to moment.
 func jitter(r *rand.Rand, m *simMachine) {
 	spread := uniform(r, 0.01, 0.1)
 	m.start = func(r *rand.Rand) func() piece {
@@ -185,8 +185,8 @@ func contended(n int) func(r *rand.Rand, m *simMachine) {
 
 const period = 100 * ms // of the CFS quota
 
-// quota lets the process run for a share of each period. eaten is how many other threads
-// of it spend the same quota at the same time.
+// quota lets the process run for a share of each period. eaten is how many other threads of the
+// process spend the same quota at the same time.
 func quota(share float64, eaten float64) func(r *rand.Rand) func() piece {
 	return func(r *rand.Rand) func() piece {
 		phase := r.Float64() * period
@@ -205,8 +205,8 @@ func quota(share float64, eaten float64) func(r *rand.Rand) func() piece {
 	}
 }
 
-// families are kinds of machines: each fills in a machine whose limit and iteration time
-// are drawn already.
+// families are the kinds of machines. Each fills in a machine that has its limit and iteration
+// time already.
 var families = []struct {
 	name string
 	make func(r *rand.Rand, m *simMachine)
@@ -303,7 +303,7 @@ func simCalibrate(m *simMachine, r *rand.Rand) (cost int, took float64) {
 	return result.Cost, h.t / m.limit
 }
 
-// truth is what hashes really take on a machine.
+// truth is the real time of hashes on a machine.
 type truth struct {
 	lo, hi          int // the costs that may be returned
 	isolated, train int // the highest cost whose median hash fits: from idle, and back to back
@@ -405,7 +405,7 @@ var simAlgorithms = []simAlgorithm{
 	}},
 }
 
-// simStats counts how the results of an algorithm lie to the truth.
+// simStats compares the results of an algorithm with the truth.
 type simStats struct {
 	results, between, below, above, twoBelow, disagree int
 	outside                                            []string // of lo..hi
@@ -462,8 +462,8 @@ func simulate(family int, n int) []simStats {
 	return stats
 }
 
-// On machines of all families calibration returns what hashes then really keep, and is
-// better at it than the algorithms it was made to replace.
+// On machines of all families the calibrated cost is the one that hashes then keep. Calibration
+// is better at that than the algorithms that it replaces.
 func TestCalibrateOnSimulatedMachines(t *testing.T) {
 	hosts := *simHosts
 	if testing.Short() {
@@ -513,8 +513,7 @@ func TestCalibrateOnSimulatedMachines(t *testing.T) {
 	require.LessOrEqual(t, percent(all[0].twoBelow, all[0].results), 0.2)
 }
 
-// After a change of speed that lasts, the cost fits the speed before or after, or one
-// between.
+// After a lasting change of speed, the cost fits the speed before, after, or between.
 func TestCalibrateAcrossAChange(t *testing.T) {
 	for i := range *simHosts {
 		r := rand.New(rand.NewPCG(uint64(len(families)), uint64(i)))

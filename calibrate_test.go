@@ -69,7 +69,7 @@ func TestCalibratorErrors(t *testing.T) {
 	}
 }
 
-// The real host: what holds whatever its speed.
+// On the real host, these facts hold at any speed.
 func TestCalibrateHere(t *testing.T) {
 	c := Calibrator{MaxDuration: 30 * time.Millisecond, MinCost: MinCost, Concurrency: maxConcurrency()}
 	result, err := c.Run(context.Background())
@@ -129,8 +129,8 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// A hash that takes just the limit fits, and the pass that finds it runs no iteration that
-// it does not count.
+// A hash that takes exactly the limit fits. The pass that finds it runs no iteration that it does
+// not count.
 func TestCalibrationPass(t *testing.T) {
 	pass := func(limit time.Duration) (pass, *simHost) {
 		h := steadyHost()
@@ -149,7 +149,7 @@ func TestCalibrationPass(t *testing.T) {
 	require.Equal(t, 11, p.cost)
 }
 
-// The highest cost there is has a time and no forecast.
+// The highest cost has a time and no forecast.
 func TestCalibrationOfHighestCost(t *testing.T) {
 	p := pass{cost: MaxCost, done: 1 << 31, elapsed: 1000}
 	for cost := MinCost; cost <= MaxCost; cost++ {
@@ -187,7 +187,7 @@ func TestMachineDone(t *testing.T) {
 
 func TestCalibrateMinRate(t *testing.T) {
 	hashes := float64(maxConcurrency())
-	// With all under way, each is done 9.76 times a second at cost 11, and 4.88 at cost 12.
+	// With all lanes in use, each does 9.76 hashes a second at cost 11, and 4.88 at cost 12.
 	result, err := calibrateOn(steadyHost(), Calibrator{MaxDuration: 250 * time.Millisecond, MinRate: 4.8 * hashes})
 	require.NoError(t, err)
 	require.Equal(t, 12, result.Cost)
@@ -200,7 +200,7 @@ func TestCalibrateMinRate(t *testing.T) {
 	require.InDelta(t, 9.76*hashes, result.Rate, 0.1*hashes)
 	require.InDelta(t, 2048.68*50e3, float64(result.Median), 1e6)
 
-	// Of a short limit the rate is measured for longer, over two periods of a quota.
+	// With a short limit the rate is measured for longer: two periods of a quota.
 	result, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 20 * time.Millisecond, MinCost: MinCost, MinRate: 1})
 	require.NoError(t, err)
 	require.Greater(t, result.Elapsed, 200*time.Millisecond)
@@ -228,7 +228,7 @@ func TestCalibrateTooSlow(t *testing.T) {
 	require.Len(t, result.Splits, 6) // costs 4 to 9 fit
 	require.Equal(t, 9, result.Passes[0].Cost)
 
-	// A limit below one iteration is no different.
+	// A limit below one iteration works too.
 	_, err = calibrateOn(steadyHost(), Calibrator{MaxDuration: 1, MinCost: MinCost})
 	require.ErrorAs(t, err, &tooSlow)
 	require.Equal(t, MinCost, tooSlow.Cost)
@@ -252,8 +252,8 @@ func TestCalibrateLongTimes(t *testing.T) {
 	require.Equal(t, 14, result.Cost)
 }
 
-// A stall in the first iteration of each pass, when all that has been seen is slow, ends
-// no pass.
+// A stall in the first iteration of a pass does not end it, although nothing faster has been
+// seen.
 func TestCalibrateEarlyStall(t *testing.T) {
 	h := steadyHost()
 	h.onIterate = func() {
@@ -301,8 +301,8 @@ func TestCalibrateClockFaults(t *testing.T) {
 	}
 }
 
-// Windows' clock of old moved every 15.6 ms: the cost is right, and a hash that would
-// fit but for less than a step is taken not to.
+// Older Windows clocks move every 15.6 ms. The cost is still right; a hash that fits by less than
+// a step does not count as fitting.
 func TestCalibrateCoarseClock(t *testing.T) {
 	for phase := range 100 {
 		m := &simMachine{limit: 250 * ms, iter: 50e3, step: 15.6 * ms, start: steady(1)}
@@ -406,8 +406,8 @@ func TestCalibrationWarnings(t *testing.T) {
 		}
 		return codes, texts
 	}
-	// A thread that has a CPU for a share of the time, in a process that a quota has stopped
-	// before, and now stops more times; -1 before is not known.
+	// used returns the counters of a thread that has a CPU for a share of the time. A quota has
+	// stopped its process before times, -1 if that is unknown, and stops it more times now.
 	used := func(share float64, before, more int64) func(usage) usage {
 		first := usage{at: -1}
 		return func(u usage) usage {
@@ -488,7 +488,7 @@ func TestCalibrationWarnings(t *testing.T) {
 	require.Contains(t, text, "the host's speed changes")
 }
 
-// A known answer that comes out wrong is an error, before anything is measured.
+// A wrong known answer is an error, before anything is measured.
 func TestCalibrateSelfTest(t *testing.T) {
 	initialState[3] ^= 1
 	defer func() { initialState[3] ^= 1 }()
@@ -497,7 +497,7 @@ func TestCalibrateSelfTest(t *testing.T) {
 	require.Nil(t, result)
 }
 
-// What a service logs, and what a program reads.
+// String is what a service logs, JSON what a program reads.
 func TestCalibrationFormats(t *testing.T) {
 	r := Calibration{
 		Cost: 12, MaxDuration: 250 * time.Millisecond, Elapsed: 423456789, Concurrency: 1, GOMAXPROCS: 2, StoppedBy: StoppedByLimit,
@@ -537,7 +537,7 @@ stopped by  limit
 measured in 0s, GOMAXPROCS 0
 `, (&Calibration{StoppedBy: StoppedByLimit}).String())
 
-	// What takes just the limit is not too slow, but there may be too few.
+	// A hash that takes exactly the limit is not too slow, but the rate may be too low.
 	few := CostTooSlowError{Cost: 10, Duration: 100, MaxDuration: 100, Rate: 1.5, MinRate: 2}
 	require.Equal(t, "bcrypt: this host does 1.5 hashes of cost 10 per second, fewer than the 2 asked for", few.Error())
 	require.EqualValues(t, 10000, readable(10006))

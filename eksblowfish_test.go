@@ -47,7 +47,7 @@ func TestWipe(t *testing.T) {
 }
 
 // A caller's slices are neither written, up to their capacity, nor read once a call has
-// returned. golang.org/x/crypto/bcrypt wrote behind the password before May 2017
+// returned. golang.org/x/crypto/bcrypt wrote past the end of the password before May 2017
 // (golang/go#20425).
 func TestArgumentsUntouched(t *testing.T) {
 	memory := []byte("passw0rd123456")

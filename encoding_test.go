@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hash that most tests here bend: "U*U" at cost 5, from crypt_blowfish.
+// sample is the hash that most tests here change: "U*U" at cost 5, from crypt_blowfish.
 const sample = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
 
 func strictly(hash string) error {
@@ -18,8 +18,8 @@ func strictly(hash string) error {
 	return err
 }
 
-// A hash is the one text that its record is written as: of all texts that differ from a
-// hash in one byte, the strict reader takes just those that are other hashes.
+// A hash has one spelling. Of all texts that differ from a hash in one byte, the strict reader
+// accepts only those that are other hashes.
 func TestParseEveryByteEverywhere(t *testing.T) {
 	want := func(at int) string {
 		switch {
@@ -76,8 +76,8 @@ func TestParseEveryCost(t *testing.T) {
 	require.Equal(t, 28, costs)
 }
 
-// No part of a hash is a hash, and nothing may follow one. The drop-in functions ignore
-// what follows, and report a hash without its last character as a mismatch.
+// No part of a hash is a hash, and nothing may follow one. The drop-in functions ignore bytes
+// after a hash, and report a hash without its last character as a mismatch.
 func TestParseLengths(t *testing.T) {
 	for n := range len(sample) {
 		err := strictly(sample[:n])
@@ -100,7 +100,7 @@ func TestParseLengths(t *testing.T) {
 }
 
 // A character of more than one byte panicked rust-bcrypt at field boundaries
-// (RUSTSEC-2026-0199). Here it is refused wherever it stands.
+// (RUSTSEC-2026-0199). Here it is refused at every position.
 func TestParseMultibyte(t *testing.T) {
 	for at := range 59 {
 		hash := sample[:at] + "£" + sample[at+2:]
@@ -162,8 +162,8 @@ func checkError(t *testing.T, err error) {
 	}
 }
 
-// FuzzParse holds reader and writer to be inverses, so that no two texts are one hash,
-// and the strict reader to take nothing that the drop-in one refuses.
+// FuzzParse checks that reader and writer are inverses, so no two texts are one hash. The strict
+// reader accepts nothing that the drop-in one refuses.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Add([]byte("$2$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"))

@@ -15,13 +15,12 @@ import (
 	"example.com/bcrypt"
 )
 
-// A service at its start: the cost is measured, and the policy checked, before the first
-// user comes.
+// A service measures the cost and checks its policy at start-up, before the first user comes.
 func Example() {
 	cost, err := bcrypt.Calibrate(250 * time.Millisecond)
 	if err != nil {
-		// A slow or busy host must not keep the service down, nor weaken its hashes.
-		log.Printf("ALERT: password hashing: %v; going on at cost %d", err, bcrypt.SafeMinCost)
+		// The machine is too slow. Start anyway, at the lowest safe cost, and tell someone.
+		log.Printf("ALERT: password hashing: %v; using cost %d", err, bcrypt.SafeMinCost)
 		cost = bcrypt.SafeMinCost
 	}
 	hasher := &bcrypt.Hasher{Cost: cost, MaxWaiting: 100}
@@ -39,11 +38,10 @@ func Example() {
 	// Output: <nil>
 }
 
-// hasher is the policy of the service in the examples below. A real one has the cost that
-// Calibrate returned.
+// hasher is the policy in the examples below. A real one has the cost from Calibrate.
 var hasher = &bcrypt.Hasher{Cost: 5, MaxWaiting: 100}
 
-// Sign-up: what the user can mend is told apart from what the service must.
+// Sign-up: the user can choose a shorter password. Any other error is the service's.
 func ExampleHasher_Hash() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -60,7 +58,7 @@ func ExampleHasher_Hash() {
 	// Output: store $2b$05$…, 60 bytes
 }
 
-// For a user who does not exist, an empty hash takes as long as any other.
+// For a user who does not exist, an empty hash takes as long as a real one.
 func ExampleHasher_Verify() {
 	users := map[string]string{"ann": "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"}
 
@@ -80,8 +78,8 @@ func ExampleHasher_Verify() {
 	// wrong name or password
 }
 
-// Login: the hash is replaced when the policy has grown since it was made. Only the hash
-// that was verified is replaced, so a password that is changed meanwhile stays changed.
+// Login: a hash that is below the policy is replaced. Only the hash that was verified is
+// replaced, so a password that was changed in the meantime stays changed.
 func ExampleHasher_VerifyAndUpgrade() {
 	stored, err := hasher.Hash(context.Background(), []byte("U*U"))
 	if err != nil {
@@ -101,7 +99,7 @@ func ExampleHasher_VerifyAndUpgrade() {
 	// Output: $2b$05$ becomes $2b$06$
 }
 
-// Load shedding: when too many calls wait, the rest is refused at once, and comes back.
+// Load shedding: when too many calls wait, more are refused at once, and clients try again.
 func ExampleHasher_loadShedding() {
 	login := func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -114,11 +112,13 @@ func ExampleHasher_loadShedding() {
 		case errors.Is(err, bcrypt.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "busy, try again", http.StatusServiceUnavailable)
-		case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword), errors.Is(err, bcrypt.ErrPasswordTooLong):
+		case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword):
 			http.Error(w, "wrong name or password", http.StatusUnauthorized)
+		case errors.Is(err, bcrypt.ErrPasswordTooLong):
+			http.Error(w, "a password has at most 72 bytes", http.StatusBadRequest)
 		case r.Context().Err() != nil: // the client has gone
 		default:
-			log.Print(err) // safe to log: it holds nothing of hash or password
+			log.Print(err) // safe to log: it holds no byte of hash or password
 			http.Error(w, "error", http.StatusInternalServerError)
 		}
 	}
@@ -129,9 +129,8 @@ func ExampleHasher_loadShedding() {
 	// Output: 401
 }
 
-// From golang.org/x/crypto/bcrypt: its hashes verify as they are, and are replaced at the
-// next login where their cost is too low. So are those of htpasswd -B and PHP, whose
-// version is 2y.
+// Hashes of golang.org/x/crypto/bcrypt verify as they are, and are replaced at the next login if
+// their cost is too low. So do those of htpasswd -B and PHP, whose version is 2y.
 func ExampleHasher_migration() {
 	for _, stored := range []string{
 		"$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", // x/crypto
@@ -145,8 +144,8 @@ func ExampleHasher_migration() {
 	// <nil> false
 }
 
-// From a system that lets the first 72 bytes of a password count: its users log in as
-// before, and from then on all of their password counts.
+// In a system that truncates passwords, users log in as before. From then on every byte of their
+// password counts.
 func ExampleHasher_migrationFromTruncation() {
 	password := []byte(strings.Repeat("long ", 20))
 	truncating := &bcrypt.Hasher{Cost: 5, Long: bcrypt.TruncateLong, MaxWaiting: 100}
@@ -186,7 +185,7 @@ func ExampleHashWithSalt() {
 	// Output: $2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW <nil>
 }
 
-// A service that wants a core for other work leaves hashing all but one.
+// A service keeps one core free for other work.
 func ExampleLimitCores() {
 	bcrypt.LimitCores(max(1, runtime.GOMAXPROCS(0)-1))
 	defer bcrypt.LimitCores(0)
@@ -216,13 +215,12 @@ func ExampleCompareHashAndPassword() {
 	case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword):
 		fmt.Println("wrong password") // the user's mistake
 	default:
-		log.Print(err) // ours: what is stored is not a hash
+		log.Print(err) // ours: the stored text is not a hash
 	}
 	// Output: welcome
 }
 
-// A hash whose cost is below today's is replaced at the next login, when the password is
-// at hand.
+// A hash whose cost is too low today is replaced at the next login, when the password is known.
 func ExampleCost() {
 	stored := []byte("$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
 
@@ -234,22 +232,21 @@ func ExampleCost() {
 	// Output: 5 true
 }
 
-// A host that is too slow, or too busy when it starts, must not keep the service down: it
-// goes on at the lowest safe cost, and says so loudly.
+// A machine that is too slow must not keep the service down. It starts at the lowest safe cost
+// and raises an alert.
 func ExampleCalibrate() {
 	cost, err := bcrypt.Calibrate(time.Second)
 	if err != nil {
-		// cost is 0 now, and would be refused. After a *CostTooSlowError a hash takes
-		// longer than it should; after any other error this host cannot be measured.
-		log.Printf("ALERT: password hashing: %v; going on at cost %d", err, bcrypt.SafeMinCost)
+		// cost is 0 now. After a *CostTooSlowError a hash takes longer than the limit. After
+		// any other error the machine could not be measured.
+		log.Printf("ALERT: password hashing: %v; using cost %d", err, bcrypt.SafeMinCost)
 		cost = bcrypt.SafeMinCost
 	}
 	fmt.Println(cost >= bcrypt.SafeMinCost)
 	// Output: true
 }
 
-// With evidence for the log, a limit on the time of a hash among others, and a demand on
-// how many logins the host can take.
+// A Calibrator can also ask for a rate of logins, and returns evidence for the log.
 func ExampleCalibrator() {
 	calibrator := bcrypt.Calibrator{
 		MaxDuration: time.Second,
@@ -268,15 +265,14 @@ func ExampleCalibrator() {
 	log.Printf("bcrypt calibrated:\n%v", result)
 }
 
-// For a fleet the cost was calibrated once, on an idle host of its class, and stands in the
-// configuration: all hosts agree on it, and none measures the others at their start. At
-// start-up each only checks that it is not slower than its class.
+// A fleet uses a cost that was calibrated once, on an idle host of the class, and stands in the
+// configuration. At start-up each host only checks that it is not slower than its class.
 func ExampleCalibrator_pinnedCost() {
 	const pinned = 10 // from the configuration
 
 	check := bcrypt.Calibrator{MaxDuration: time.Second, MinCost: pinned, MaxCost: pinned}
 	if _, err := check.Run(context.Background()); err != nil {
-		log.Printf("ALERT: password hashing: %v", err) // and go on: the cost is the policy
+		log.Printf("ALERT: password hashing: %v", err) // the cost stays: it is the policy
 	}
 
 	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), pinned)

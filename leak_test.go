@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordMade empties a pool and returns what it makes from then on, until the test ends.
+// recordMade empties a pool and records what it makes until the test ends.
 func recordMade[T any](t *testing.T, pool *sync.Pool) (made func() []T) {
-	for range 2 { // of the two generations that a pool keeps
+	for range 2 { // a pool keeps two generations
 		runtime.GC()
 	}
 	var mu sync.Mutex
@@ -35,8 +35,8 @@ func recordMade[T any](t *testing.T, pool *sync.Pool) (made func() []T) {
 	}
 }
 
-// Once nothing runs, no lane of a job or a core holds anything of a key or a state: after
-// hashes alone and among others, of all readings, done, cancelled in line and in lanes.
+// Once nothing runs, no lane of a job or a core holds a key or a state. Before that, hashes of
+// all readings ran, alone and among others, and some were cancelled in the queue or in lanes.
 func TestNothingLeft(t *testing.T) {
 	require.NoError(t, selfTest())
 	requireIdle(t, &cores)
@@ -67,14 +67,14 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// wants are all that a *MalformedHashError may ask for.
+// wants are all texts that a *MalformedHashError may have.
 var wants = []string{
 	wantMajor, wantMinor, wantCost, wantSalt, wantDigest, wantEnd, wantPrehash,
 	`"$"`, "a digit of the cost", "59 bytes or more",
 }
 
-// FuzzErrorsAreSecretFree: whatever hash and password are given to a Hasher, no error,
-// however printed, depends on a byte of either.
+// FuzzErrorsAreSecretFree gives any hash and password to a Hasher. No error depends on a byte of
+// either, however it is printed.
 func FuzzErrorsAreSecretFree(f *testing.F) {
 	for _, hash := range []string{
 		"", "secret", sample, sample + "secret", "$2b$31" + sample[6:], "$2b$99" + sample[6:], "$3b$04" + sample[6:],

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file is bcrypt a second time, slowly, straight from the papers. It shares no
-// code with the package: not the tables, not the shape of the rounds, not the base64.
+// This file is a second bcrypt, slow and straight from the papers. It shares no code with the
+// package: not the tables, not the rounds, not the base64.
 
-// modelBlowfish is Blowfish as in Schneier's paper: P and S in one row of words.
+// modelBlowfish is Blowfish as in Schneier's paper, with P and S in one array.
 type modelBlowfish struct {
 	words [18 + 4*256]uint32
 }
 
-// modelPi is π's fraction by Størmer's formula of 1896, where the generator uses Machin's:
-// π = 24 arctan(1/8) + 8 arctan(1/57) + 4 arctan(1/239).
+// modelPi is the fraction of π by Størmer's formula of 1896, π = 24 arctan(1/8) + 8 arctan(1/57)
+// + 4 arctan(1/239). The generator uses Machin's.
 var modelPi = func() (words [18 + 4*256]uint32) {
 	const bits = uint(32*(18+4*256) + 128)
 	one := new(big.Int).Lsh(big.NewInt(1), bits)
@@ -44,8 +44,8 @@ var modelPi = func() (words [18 + 4*256]uint32) {
 	return words
 }()
 
-// encrypt is the Feistel network as the paper draws it: sixteen times the same round,
-// with a swap, and the last swap undone.
+// encrypt is the Feistel network as the paper draws it: sixteen equal rounds, each with a swap,
+// and the last swap undone.
 func (b *modelBlowfish) encrypt(block uint64) uint64 {
 	xL, xR := uint32(block>>32), uint32(block)
 	for i := range 16 {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each kernel does to its lanes, and to no other, what the one-lane core does.
+// Each kernel changes its lanes, and no other, as the one-lane core would.
 func TestKernels(t *testing.T) {
 	random := rand.New(rand.NewChaCha8([32]byte{}))
 	fills := map[string]func() uint32{
@@ -50,7 +50,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// As many lanes as pay, see lanesPerCore.
+// The number of lanes is the one that lanesPerCore gives reasons for.
 func TestLanesPerCore(t *testing.T) {
 	want := maxLanes
 	if runtime.GOARCH == "386" {
@@ -59,7 +59,7 @@ func TestLanesPerCore(t *testing.T) {
 	require.Equal(t, want, cores.lanes)
 }
 
-// newJob is a job as compute makes it.
+// newJob returns a job as compute makes it.
 func newJob(password string, cost int) *job {
 	j := jobPool.New().(*job)
 	j.setup([]byte(password), &[saltSize]byte{1}, plain)
@@ -78,12 +78,12 @@ func requireIdle(t *testing.T, s *scheduler) {
 	require.Nil(t, s.queue.first())
 }
 
-// operations is how many hashes of one iteration TestSchedulerStress adds to its own; a
-// million under the race detector are on record in docs/evidence.md.
+// operations is how many hashes of one iteration TestSchedulerStress adds to its own. A run
+// of a million under the race detector is recorded in docs/testing.md.
 var operations = flag.Int("operations", 2000, "hashes of one iteration in TestSchedulerStress")
 
-// Random arrivals, costs, cancellations, limits and numbers of processors: everyone gets
-// just the right hash, or the error of the context, and nothing is left behind.
+// Under random arrivals, costs, cancellations, limits and numbers of processors, each caller
+// gets the right hash or the error of its context, and nothing stays in the scheduler.
 func TestSchedulerStress(t *testing.T) {
 	const lowest, highest = 4, 9
 	rounds, callers := 12, 24
@@ -155,8 +155,8 @@ func TestSchedulerStress(t *testing.T) {
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 }
 
-// A caller that fails in the middle of an iteration takes no other with it: they start
-// anew, with another leader, and get the right hash.
+// A caller that fails in the middle of an iteration does not harm the others: they start
+// over, under another leader, and get the right hash.
 func TestSchedulerPanic(t *testing.T) {
 	s := &scheduler{lanes: maxLanes, limit: 1}
 	var panics atomic.Int32
@@ -164,7 +164,7 @@ func TestSchedulerPanic(t *testing.T) {
 	defer func() { kernels = sane }()
 	var all sync.Once
 	kernels[1] = func(lanes *[maxLanes]lane) {
-		all.Do(func() { // the others have come
+		all.Do(func() { // the others are in the queue
 			for come := false; !come; time.Sleep(time.Millisecond) {
 				s.mu.Lock()
 				come = s.queue.length == 4
@@ -205,7 +205,7 @@ func TestSchedulerPanic(t *testing.T) {
 	require.EqualValues(t, 4, right.Load())
 	requireIdle(t, s)
 
-	// Its hash is forgotten, and nobody waits for it to lead, though it is the longest.
+	// Its hash is dropped, and nobody waits for it to lead, although it is the longest.
 	step := newStepper(t, 1, 3, 300, 20, 20)
 	step.start(0, 1, 2)
 	leader := step.callers[0]
@@ -221,8 +221,8 @@ func TestSchedulerPanic(t *testing.T) {
 	requireIdle(t, step.scheduler)
 }
 
-// Users test their services in bubbles of testing/synctest, while other tests of the same
-// process hash outside of them.
+// A service may be tested in a testing/synctest bubble while other tests of the process hash
+// outside it.
 func TestSchedulerBubbles(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var outside sync.WaitGroup
@@ -255,8 +255,8 @@ func TestSchedulerBubbles(t *testing.T) {
 	requireIdle(t, &cores)
 }
 
-// A caller whose hash is done runs soon, with all processors led: within a few times what
-// its iterations take. Without the leader's yield it waits for a time slice to end, 10 ms.
+// A caller whose hash is done runs soon, even if every processor has a leader: within a few
+// times the time of its iterations. Without the leader's yield it waits 10 ms, a time slice.
 func TestSchedulerWakeUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures time, which the race detector and emulators distort")
@@ -288,15 +288,15 @@ func TestSchedulerWakeUp(t *testing.T) {
 	requireIdle(t, &cores)
 }
 
-// busy returns how many cores are led.
+// busy returns how many cores have a leader.
 func (s *scheduler) busy() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leaders
 }
 
-// A stepper drives a scheduler without goroutines, one atomic step after another. Hashes
-// are not computed; a word of the key tells whose a lane is.
+// A stepper drives a scheduler without goroutines, one atomic step at a time. It computes no
+// hashes; a word of the key says whose a lane is.
 type stepper struct {
 	*scheduler
 	t       testing.TB
@@ -344,12 +344,12 @@ func (s *stepper) extra(left uint64) *stepCaller {
 	return s.callers[len(s.callers)-1]
 }
 
-// enabled reports whether the caller's goroutine can go on.
+// enabled reports whether the caller's goroutine can run.
 func (s *stepper) enabled(c *stepCaller) bool {
 	return c.at != atEnd && (c.at != atSleep || !c.job.owed)
 }
 
-// step lets the caller's goroutine go on to where it can next be interrupted.
+// step runs the caller's goroutine to the next place where it can be interrupted.
 func (s *stepper) step(c *stepCaller) {
 	switch c.at {
 	case atStart:
@@ -431,7 +431,7 @@ func (s *stepper) check() {
 		for j := list.first; j != nil; j = j.next {
 			place[j]++
 			waiting++
-			must(j.state == queued && j.owed && j.keys[0][0] != 0, "a job in line is queued, its caller owed a wake-up")
+			must(j.state == queued && j.owed && j.keys[0][0] != 0, "a job in the queue is queued, its caller owed a wake-up")
 		}
 	}
 	must(s.queue.length == waiting, "the jobs in the queue are those counted")
@@ -446,14 +446,14 @@ func (s *stepper) check() {
 	}
 }
 
-// All interleavings of a few callers and cancellations, and a limit that falls and rises:
-// from every state that can be reached, everyone gets to the end.
+// All interleavings of a few callers, of cancellations, and of a limit that falls and rises:
+// from every state that can be reached, every caller comes to an end.
 func TestSchedulerModel(t *testing.T) {
 	models := []struct {
 		name         string
 		cores, lanes int
 		left         []uint64
-		cancel       int  // so many callers are cancelled, at any time
+		cancel       int  // callers that are cancelled, at any time
 		limits       bool // the limit changes to 1 and 2 at any time
 	}{
 		{"one core, two lanes", 1, 2, []uint64{1, 2, 2}, 3, false},
@@ -530,7 +530,7 @@ func (s *stepper) act(a int) {
 	}
 }
 
-// String tells all that the next steps depend on.
+// String returns everything that the next steps depend on.
 func (s *stepper) String() string {
 	names := map[*core]int{}
 	text := fmt.Sprint(s.limit, s.leaders)
@@ -565,7 +565,7 @@ func (s *stepper) String() string {
 	return text + fmt.Sprint(order)
 }
 
-// start lets callers begin, up to their sleep or their lead.
+// start lets callers begin, until they sleep or lead.
 func (s *stepper) start(callers ...int) {
 	for _, i := range callers {
 		for c := s.callers[i]; c.at == atStart || c.at == atLook; {
@@ -574,8 +574,8 @@ func (s *stepper) start(callers ...int) {
 	}
 }
 
-// finish lets all callers go on, round by round, until the caller is at its end, and
-// returns how many iterations its last leader, or it, ran meanwhile.
+// finish runs all callers, round by round, until the given one is at its end. It returns how
+// many iterations the caller, or its last leader, ran until then.
 func (s *stepper) finish(caller int) (rounds int) {
 	for ; s.callers[caller].at != atEnd; rounds++ {
 		for _, c := range s.callers {
@@ -587,8 +587,8 @@ func (s *stepper) finish(caller int) (rounds int) {
 	return rounds
 }
 
-// Callers that wait get the kernel of their number, one more at each boundary, and the
-// first one first.
+// Waiting callers enter lanes one at each boundary, oldest first, and get the kernel for
+// their number.
 func TestSchedulerWidth(t *testing.T) {
 	s := newStepper(t, 1, maxLanes, 100, 100, 100, 100, 100, 100, 100)
 	s.start(0, 1, 2)
@@ -611,8 +611,8 @@ func TestSchedulerWidth(t *testing.T) {
 	s.finish(6)
 }
 
-// Lanes spread evenly over leaders; but one that the system has stopped keeps none from
-// being taken.
+// Lanes spread evenly over leaders. A leader that the system has stopped does not keep others
+// from taking jobs.
 func TestSchedulerSpread(t *testing.T) {
 	s := newStepper(t, 2, maxLanes, 100, 100, 100, 100, 100, 100)
 	s.start(0, 1, 2, 3, 4, 5)
@@ -633,7 +633,7 @@ func TestSchedulerSpread(t *testing.T) {
 	require.Equal(t, 5, a.leads.width)
 	require.Equal(t, 1, b.leads.width)
 
-	// One with more lanes than the average leaves a newcomer to the others, once.
+	// A leader with more lanes than the average passes over a newcomer once.
 	c := s.extra(100)
 	s.start(6)
 	b.job.remaining = 50
@@ -645,7 +645,7 @@ func TestSchedulerSpread(t *testing.T) {
 	require.Equal(t, 2, b.leads.width)
 	require.Equal(t, running, c.job.state)
 
-	// When a core falls idle, it gets half of the lanes, but not the leader's own.
+	// An idle core gets half of the lanes, but not the leader's own.
 	a.leads.jobs[0], a.leads.jobs[3] = a.leads.jobs[3], a.leads.jobs[0]
 	a.leads.lanes[0], a.leads.lanes[3] = a.leads.lanes[3], a.leads.lanes[0]
 	for _, j := range b.leads.jobs[:2] {
@@ -664,8 +664,8 @@ func TestSchedulerSpread(t *testing.T) {
 	requireIdle(t, s.scheduler)
 }
 
-// The first to come is the first to get a lane, whatever its cost, and after a leader that
-// was above the limit has given its lanes up, those are before the others.
+// The oldest job is the first to get a lane, whatever its cost. When a leader above the limit
+// gives up its lanes, their jobs are again before younger ones.
 func TestSchedulerOrder(t *testing.T) {
 	s := newStepper(t, 1, maxLanes, 100, 30, 300, 90, 10)
 	s.start(0, 1, 2, 3, 4)
@@ -686,12 +686,12 @@ func TestSchedulerOrder(t *testing.T) {
 	require.Equal(t, 1, s.leaders)
 	require.True(t, s.callers[2].job == s.queue.first())
 
-	// The longest there are wait in line too.
+	// The longest hashes of all wait in the queue too.
 	s = newStepper(t, 1, 1, 10, iterations(MaxCost), 2*(iterations(MaxCost)-iterations(MinCost)))
 	s.start(0, 1, 2)
 	require.True(t, s.callers[1].job == s.queue.first())
 
-	// Who is left with the longest is made the leader.
+	// The caller of the longest remaining job becomes the leader.
 	s = newStepper(t, 1, maxLanes, 3, 100, 300, 200)
 	s.start(0, 1, 2, 3)
 	for s.callers[0].at != atEnd {
@@ -700,7 +700,7 @@ func TestSchedulerOrder(t *testing.T) {
 	require.NotNil(t, s.callers[2].job.offer)
 }
 
-// A result that is ready counts, also if the context has ended meanwhile.
+// A result that is ready is returned, even if the context has ended by then.
 func TestSchedulerReadyBeforeCancel(t *testing.T) {
 	s := newStepper(t, 1, maxLanes, 1)
 	s.start(0)
@@ -710,8 +710,8 @@ func TestSchedulerReadyBeforeCancel(t *testing.T) {
 	require.Equal(t, done, s.callers[0].job.state)
 }
 
-// A context that ends during the last iteration: the hash is returned all the same, and
-// the job, which the context's goroutine may yet cancel, is not used for another.
+// If the context ends during the last iteration, the hash is still returned. The job is not
+// reused, because the context's goroutine may still cancel it.
 func TestSchedulerLateCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sane := kernels[1]
@@ -729,8 +729,8 @@ func TestSchedulerLateCancel(t *testing.T) {
 	require.True(t, j.held)
 }
 
-// A hash of cost 8 among five of cost 15 a core is done after its own 256 iterations, one
-// boundary and what it takes to wake up; so among many more; and the long ones get done.
+// A hash of cost 8 among five of cost 15 on each core is done after its own 256 iterations,
+// one boundary, and the time to wake up. So it is among many more. The long ones finish too.
 func TestSchedulerStarvation(t *testing.T) {
 	for _, long := range []int{5, 50} {
 		left := slices.Repeat([]uint64{1 << 15}, long)
@@ -751,7 +751,7 @@ func TestSchedulerStarvation(t *testing.T) {
 		}
 	}
 
-	// Short ones without end, but one lane is left to the long.
+	// With short hashes without end, one lane still belongs to the long ones.
 	s := newStepper(t, 1, maxLanes, slices.Concat(slices.Repeat([]uint64{1 << 15}, 5), slices.Repeat([]uint64{1 << 8}, 1000))...)
 	s.start(0, 1, 2, 3, 4)
 	for i := range 20 {
@@ -779,8 +779,8 @@ func TestSchedulerStarvation(t *testing.T) {
 	require.Positive(t, longDone)
 }
 
-// The longest of the lanes gives way to a hash in line if it has more than eight times as
-// much to do; but the last such lane stays.
+// The longest lane gives way to a job in the queue if it has more than eight times as much to
+// do. The last such lane stays.
 func TestSchedulerGiveWay(t *testing.T) {
 	for _, c := range []struct {
 		lanes []uint64
@@ -815,7 +815,7 @@ func TestSchedulerGiveWay(t *testing.T) {
 	}
 }
 
-// Limits that fall and rise under load hold once leaders are done.
+// Limits that fall and rise under load hold once the leaders are done.
 func TestSchedulerLimit(t *testing.T) {
 	require.Equal(t, 0, LimitCores(-3))
 	require.Equal(t, 0, LimitCores(1))

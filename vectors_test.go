@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The vectors of testdata, whose README says where they come from. JSON lets the texts
-// be checked by eye; passwords and hashes with bytes that are no text are hexadecimal.
+// These are the vectors of testdata, whose README names their sources. They are JSON, to be read
+// by eye. Passwords and hashes that are not text are hexadecimal.
 
 type vector struct {
 	Source       string
@@ -49,8 +49,8 @@ func (h *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// readVectors reads one JSON object a line. It fails on a field that V does not have,
-// so that none is overlooked, and on a count other than want.
+// readVectors reads one JSON object a line. It fails on a field that V does not have, so that
+// none is overlooked, and on a count other than want.
 func readVectors[V any](t *testing.T, name string, want int) []V {
 	t.Helper()
 	f, err := os.Open("testdata/" + name)
@@ -68,9 +68,8 @@ func readVectors[V any](t *testing.T, name string, want int) []V {
 	return vectors
 }
 
-// costLimit is the highest cost that tests of many hashes go to: all that the vectors
-// have, or 6 with -short, which is for slow machines, emulated ones and the race
-// detector.
+// costLimit is the highest cost in tests of many hashes: the highest in the vectors, or 6 with
+// -short, for slow or emulated machines and the race detector.
 func costLimit() int {
 	if testing.Short() {
 		return 6
@@ -109,10 +108,10 @@ const (
 	noHash   = "no hash" // not a hash
 )
 
-// decided lists the hashes for which this package answers otherwise than the record
-// asks, and why. The strict reader is the one that Hasher is to have.
+// decided lists the hashes for which this package differs from the record, and why. The strict
+// reader is Hasher's.
 var decided = map[string]struct{ dropIn, strict string }{
-	// Bytes after the hash: padded columns and newlines, which x/crypto lets pass.
+	// Bytes after the hash, such as padding and newlines, which x/crypto accepts.
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n":                                                           {match, noHash},
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\r\n":                                                         {match, noHash},
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\u0000":                                                       {match, noHash},
@@ -120,18 +119,18 @@ var decided = map[string]struct{ dropIn, strict string }{
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW": {match, noHash},
 	"$2a$06$If6bvum7DFjUnE9p2uDeDu0YHzrHM6tf.iqN8.yx.jNN1ILEf7h0i9":                                                            {match, noHash},
 
-	// Spare bits of the salt, which x/crypto lets pass: passlib wrote such before 1.5.3.
+	// Spare bits of the salt, which x/crypto accepts. passlib wrote them before 1.5.3.
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC/E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW": {match, noHash},
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCCME5YPO9kmyuRGyh0XouQYb4YMJKvyOeW": {match, noHash},
 	"$2a$04$oaQbBqq8JnSM1NHRPQGXORY4Vw3bdHKLIXTecPDRAcJ98cz1ilveO": {match, noHash},
 	"$2a$04$yjDgE74RJkeqC0/1NheSScrvKeu9IbKDpcQf/Ox3qsrRS/Kw42qIS": {match, noHash},
 
-	// The digest lacks nothing but the canonical spelling of its last character, which
-	// the record's letter-case folding broke.
+	// Only the spelling of the digest's last character is wrong, because the record folded
+	// its case.
 	"$2b$05$ccccccccccccccccccccc.e5ypo9kmyurgyh0xouqyb4ymjkvyoew": {mismatch, noHash},
 
-	// The readers of hashes look at 72 bytes of a password. To refuse longer ones is a
-	// policy, which comes before them.
+	// The readers of hashes use 72 bytes of a password. Refusing longer ones is a policy,
+	// which is applied before them.
 	"$2b$05$CCCCCCCCCCCCCCCCCCCCC.D7RDOYXakZhsFmh/LdqQNx0kQ424AFS": {match, match},
 
 	// Version 2 is well formed, and read as OpenBSD meant it in 1997, without the NUL.
@@ -146,8 +145,8 @@ var decided = map[string]struct{ dropIn, strict string }{
 	"$2x$12$EXRkfkdmXnagzds2SSitu.MW9.gAVqa9eLS1//RYtYCmB1eLHg.9q": {mismatch, mismatch},
 }
 
-// What others refuse is refused, by the drop-in functions and by the strict reader, but
-// for what decided lists.
+// What others refuse, the drop-in functions and the strict reader refuse too, except what decided
+// lists.
 func TestRefusals(t *testing.T) {
 	vectors := readVectors[vector](t, "other.jsonl", 151)
 	vectors = append(vectors, readVectors[vector](t, "strictness.jsonl", 119)...)
@@ -255,8 +254,8 @@ func TestBlowfish(t *testing.T) {
 	}
 }
 
-// expandAnySalt is expandSalt for salts whose length does not divide 16, which bcrypt
-// has not but some vectors have.
+// expandAnySalt is expandSalt for salts of any length. bcrypt's have 16 bytes, but some vectors
+// have other lengths.
 func expandAnySalt(s *state, salt []byte) {
 	var l, r uint32
 	word := 0

@@ -1,10 +1,10 @@
 module example.com/bcrypt/benchmarks
 
-go 1.25.0
+go 1.26.0
 
 require (
 	example.com/bcrypt v0.0.0
-	golang.org/x/crypto v0.48.0
+	golang.org/x/crypto v0.59.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -16,8 +16,8 @@ require (
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	golang.org/x/image v0.45.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
 )
 
 replace example.com/bcrypt => ..

@@ -10,15 +10,15 @@ import (
 	"example.com/bcrypt"
 )
 
-// A load is what a number of callers on each core saw of an implementation.
+// A load is the throughput and the waiting times of an implementation under a number of callers.
 type load struct {
 	cost, callers int     // callers per core
 	perSecond     float64 // hashes, of the whole machine
 	median, p99   time.Duration
 }
 
-// measureLoads lets the peers take turns, a second or more each, with callers that compare one
-// hash after another, and returns the loads of each peer: medians over the rounds.
+// measureLoads runs the peers in turns of a second or more. Callers compare one hash after
+// another. It returns the loads of each peer, as medians over the rounds.
 func measureLoads(rounds int, costs, callersPerCore []int) [][]load {
 	password := []byte("correct horse battery staple")
 	loads := make([][]load, len(peers))
@@ -52,8 +52,8 @@ func measureLoads(rounds int, costs, callersPerCore []int) [][]load {
 	return loads
 }
 
-// press runs f in a loop on n goroutines for d, and for the half of that that comes
-// before, and returns how often a second f was done and how long each call took.
+// press runs f in a loop on n goroutines, for d/2 to warm up and then for d. Over d it returns how
+// many calls a second there were, and the time of each.
 func press(n int, d time.Duration, f func()) (perSecond float64, waits []time.Duration) {
 	var wg sync.WaitGroup
 	var lock sync.Mutex

@@ -7,8 +7,8 @@
 //	go run ./benchmarks john              (against the attacker's code)
 //	go run -tags libxcrypt ./benchmarks alone
 //
-// Machines are noisy, and drift: so the implementations take turns in one process, and
-// what counts is the ratio of their medians.
+// Machines are noisy and drift. So the implementations take turns in one process, and the ratio
+// of their medians counts.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 0, "how often each implementation has its turn (default 101 for alone, 3 for short, else 5)")
+	rounds := flag.Int("rounds", 0, "turns of each implementation (default 101 for alone, 3 for short, else 5)")
 	svg := flag.String("svg", "", "with load: prefix of the names of two pictures to write, such as docs/")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: benchmarks [flags] alone|load|echo|short|john")
@@ -65,7 +65,7 @@ func alone(rounds int) {
 	w.Flush()
 }
 
-// aloneMedians lets the peers take turns and returns the median time of each.
+// aloneMedians runs the peers in turns and returns the median time of each.
 func aloneMedians(rounds, cost int) []time.Duration {
 	password := []byte("correct horse battery staple")
 	hash, err := bcrypt.GenerateFromPassword(password, cost)
@@ -90,13 +90,13 @@ func aloneMedians(rounds, cost int) []time.Duration {
 	return medians
 }
 
-// blowfishRounds returns how many rounds a hash takes: 16 for each of 521 blocks, in
+// blowfishRounds returns the number of rounds of a hash: 16 for each of 521 blocks, in
 // 2^(cost+1)+1 key expansions.
 func blowfishRounds(cost int) float64 {
 	return float64(uint64(1)<<(cost+1)+1) * 521 * 16
 }
 
-// underLoad prints what callers see when all cores are busy.
+// underLoad prints throughput and waiting times with all cores busy.
 func underLoad(rounds int, svg string) {
 	if rounds == 0 {
 		rounds = 5

@@ -18,8 +18,8 @@ import (
 	"example.com/bcrypt"
 )
 
-// besides keeps so many callers busy with hashes, all of one cost, while f runs.
-func besides(p peer, callers, cost int, f func()) {
+// beside keeps callers busy with hashes of one cost while f runs.
+func beside(p peer, callers, cost int, f func()) {
 	password := []byte("correct horse battery staple")
 	hash, err := bcrypt.GenerateFromPassword(password, bcrypt.MinCost)
 	if err != nil {
@@ -35,7 +35,7 @@ func besides(p peer, callers, cost int, f func()) {
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond) // until all are under way
+	time.Sleep(200 * time.Millisecond) // until all have begun
 	f()
 	quit.Store(true)
 	wg.Wait()
@@ -47,8 +47,8 @@ func quantiles(times []time.Duration) string {
 	return fmt.Sprintf("%.2f\t%.2f\t%.2f", at(0.5), at(0.99), at(1))
 }
 
-// echo prints how long a message takes to a TCP server and back, both in this process, as
-// a picture of what a service does besides hashing: ten callers keep the cores busy.
+// echo prints the time of a message to a TCP server in this process and back, while ten callers
+// keep the cores busy. The message stands for the other work of a service.
 func echo(rounds int) {
 	if rounds == 0 {
 		rounds = 5
@@ -66,7 +66,7 @@ func echo(rounds int) {
 	times := make([][]time.Duration, len(peers))
 	for range rounds {
 		for i, p := range peers {
-			besides(p, 10, 10, func() {
+			beside(p, 10, 10, func() {
 				for range 100 {
 					start := time.Now()
 					_, err := conn.Write(message)
@@ -78,7 +78,7 @@ func echo(rounds int) {
 			})
 		}
 	}
-	printQuantiles("echo besides 10 callers of cost 10", times)
+	printQuantiles("echo beside 10 callers of cost 10", times)
 }
 
 // short prints how long a hash of cost 8 takes among five callers of cost 15 a core.
@@ -92,7 +92,7 @@ func short(rounds int) {
 	times := make([][]time.Duration, len(peers))
 	for range rounds {
 		for i, p := range peers {
-			besides(p, 5*runtime.GOMAXPROCS(0), 15, func() {
+			beside(p, 5*runtime.GOMAXPROCS(0), 15, func() {
 				for range 10 {
 					start := time.Now()
 					p.compare(hash, password)
@@ -114,8 +114,8 @@ func printQuantiles(what string, times [][]time.Duration) {
 	w.Flush()
 }
 
-// john prints the hashes of cost 5 per second on one core, by eight callers and by John
-// the Ripper's own benchmark (Debian's john), the attacker's code for CPUs.
+// john prints the hashes of cost 5 per second on one core: by eight callers, and by the benchmark
+// of John the Ripper (Debian's john), the attacker's code for CPUs.
 func john(rounds int) {
 	if rounds == 0 {
 		rounds = 5

@@ -11,13 +11,13 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// colors tell apart for those who see none, and in print: dark and light by turns.
+// colors are dark and light in turns, so that lines differ in print and for the colour-blind.
 var colors = []color.Color{color.RGBA{0, 70, 140, 255}, color.RGBA{220, 120, 0, 255}, color.RGBA{90, 90, 90, 255}}
 
 // plotLoads writes two pictures for a cost: hashes per second, and waiting time, against
 // callers a core, one line for each peer.
 func plotLoads(prefix string, cost int, loads [][]load) error {
-	const slow = 1.0 // seconds: more is no login
+	const slow = 1.0 // seconds: too long for a login
 	for _, picture := range []struct {
 		name, title, unit string
 		value             func(load) float64

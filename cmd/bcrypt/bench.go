@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -24,15 +25,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// passwords are what bench hashes. That their length makes no difference is one of the
-// things that it shows.
+// passwords are what bench hashes. It also shows that their length makes no difference.
 var passwords = []struct{ name, text string }{
 	{"short", "swordfish"},
 	{"medium", "correct horse battery staple"},
 	{"long", strings.Repeat("0123456789ab", 6)}, // 72 bytes
 }
 
-// A plan is what bench is to measure.
+// A plan says what bench measures.
 type plan struct {
 	from, to  int // costs
 	max       time.Duration
@@ -42,7 +42,7 @@ type plan struct {
 	peers     []peer
 }
 
-// A result is what the hashes of one peer, cost, password and number of callers took.
+// A result is the times of one peer at one cost, password and number of callers.
 type result struct {
 	Peer       string        `json:"implementation"`
 	Cost       int           `json:"cost"`
@@ -67,12 +67,12 @@ func bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Time bcrypt implementations side by side",
-		Long: "Time bcrypt implementations side by side. They take turns, hash by hash, so that what\n" +
-			"the machine does meanwhile hits all alike. One whose hash takes longer than --max goes\n" +
-			"no higher. Ctrl-C prints what is done so far.\n\n" +
-			"Implementations: x/crypto and go-crypt/x in this process; libxcrypt in a build with the\n" +
-			"tag libxcrypt; and where they are installed php, ruby, python, node-bcrypt, bcryptjs and\n" +
-			"htpasswd, as programs that time the hash themselves, without their start.",
+		Long: "Time bcrypt implementations side by side. They take turns, hash by hash, so other load\n" +
+			"on the machine affects all of them alike. An implementation stops at the first cost\n" +
+			"whose hash takes longer than --max. Ctrl-C prints what is done so far.\n\n" +
+			"x/crypto and go-crypt/x run in this process, and so does libxcrypt in a build with the\n" +
+			"tag libxcrypt. php, ruby, python, node-bcrypt, bcryptjs and htpasswd run as programs, if\n" +
+			"installed; they time the hash alone, without their own start.",
 		Example: "  bcrypt bench --costs 4-12 --plot bench.svg\n" +
 			"  bcrypt bench --max 100ms --against all --passwords short,long\n" +
 			"  bcrypt bench --costs 10-10 --callers 1,8 --csv",
@@ -112,10 +112,10 @@ func bench() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&costs, "costs", "4-14", "the costs, a number or from-to")
-	flags.DurationVar(&p.max, "max", time.Second, "a hash that takes longer ends its implementation's column")
+	flags.DurationVar(&p.max, "max", time.Second, "an implementation stops at the first cost whose hash takes longer")
 	flags.StringSliceVar(&p.passwords, "passwords", []string{"medium"}, "short (9 bytes), medium (28), long (72)")
-	flags.IntSliceVar(&p.callers, "callers", []int{1}, "hashes under way at once; programs are run one at a time")
-	flags.StringVar(&against, "against", "x/crypto,go-crypt/x", "other implementations, or all that work here")
+	flags.IntSliceVar(&p.callers, "callers", []int{1}, "hashes at once; programs run one at a time")
+	flags.StringVar(&against, "against", "x/crypto,go-crypt/x", "implementations to compare with, or all (those that work here)")
 	flags.IntVar(&p.rounds, "rounds", 11, "turns of each implementation")
 	flags.StringVar(&picture, "plot", "", "write time against cost to this file, .svg or .png")
 	flags.BoolVar(&asJSON, "json", false, "print JSON, durations in nanoseconds")
@@ -168,7 +168,7 @@ func textOf(name string) string {
 	return ""
 }
 
-// run measures, cost by cost. If ctx ends it returns what is done, and ctx.Err().
+// run measures, cost by cost. If ctx ends, it returns the results so far and ctx.Err().
 func (p *plan) run(ctx context.Context) ([]*result, error) {
 	var all []*result
 	bar := p.bar()
@@ -195,8 +195,9 @@ func (p *plan) run(ctx context.Context) ([]*result, error) {
 		}
 		for range p.rounds {
 			for _, turn := range turns {
-				if err := cmpErr(ctx.Err(), turn()); err != nil {
-					return append(all, summarize(step)...), err
+				// Once ctx has ended, a peer's error is only that it was stopped.
+				if err := turn(); err != nil || ctx.Err() != nil {
+					return append(all, summarize(step)...), cmp.Or(ctx.Err(), err)
 				}
 			}
 			bar.Add64(1 << cost)
@@ -211,15 +212,7 @@ func (p *plan) run(ctx context.Context) ([]*result, error) {
 	return all, nil
 }
 
-// cmpErr returns the first error: once ctx has ended, what a peer says does not count.
-func cmpErr(ctx, peer error) error {
-	if ctx != nil {
-		return ctx
-	}
-	return peer
-}
-
-// bar shows how much of the work is done, and the time that is left.
+// bar shows how much of the work is done, and the time remaining.
 func (p *plan) bar() *progressbar.ProgressBar {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return progressbar.DefaultSilent(-1)
@@ -246,7 +239,7 @@ func (r *result) turn(ctx context.Context, p peer) error {
 	return nil
 }
 
-// summarize computes the statistics, and leaves out those that have had no turn.
+// summarize computes the statistics, and drops results that had no turn.
 func summarize(results []*result) []*result {
 	duration := func(s float64) time.Duration { return time.Duration(s * 1e9) }
 	return slices.DeleteFunc(results, func(r *result) bool {
@@ -281,8 +274,8 @@ func printResults(w io.Writer, results []*result) {
 	}
 }
 
-// lengthSpread returns the median, over implementations and costs, of how far the medians
-// for passwords of different length are apart; 0 if there was one length.
+// lengthSpread returns how far the medians for passwords of different length are apart, as a
+// share: the median over implementations and costs. It is 0 if there was one length.
 func lengthSpread(results []*result) float64 {
 	type group struct {
 		peer          string

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 )
 
-// attacker is what one graphics card does against bcrypt; the file says which, and where
-// the figure is from.
+// attacker is the speed of one graphics card against bcrypt. The file names the card and the
+// source of the figure.
 var attacker = func() (a struct {
 	What, Source     string
 	Cost             int
@@ -40,7 +40,7 @@ func calibrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Find the highest cost whose hash fits in a time on this machine",
-		Long: "Find the highest cost whose hash fits in a time on this machine, by running the real\n" +
+		Long: "Find the highest cost whose hash fits in a time on this machine. It runs the real\n" +
 			"iterations against the clock. Run it where the service will run, with the same quota.",
 		Example: "  bcrypt calibrate --max 250ms\n" +
 			"  bcrypt calibrate --max 250ms --min-rate 40 --json",
@@ -70,14 +70,14 @@ func calibrate() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&c.MaxDuration, "max", 250*time.Millisecond, "the longest that one hash may take")
-	flags.Float64Var(&c.MinRate, "min-rate", 0, "hashes per second that the host must sustain, 0 for no such demand")
-	flags.IntVar(&c.Concurrency, "concurrency", 1, "hashes under way at once while measuring")
+	flags.Float64Var(&c.MinRate, "min-rate", 0, "hashes per second that the machine must sustain; 0 for no such demand")
+	flags.IntVar(&c.Concurrency, "concurrency", 1, "hashes that run at once while measuring")
 	flags.IntVar(&c.MinCost, "min-cost", bcrypt.SafeMinCost, "the lowest cost to accept, 4 to 31")
 	flags.BoolVar(&asJSON, "json", false, "print the evidence as JSON, durations in nanoseconds")
 	return cmd
 }
 
-// newBar is a progress bar on standard error that leaves nothing behind.
+// newBar returns a progress bar on standard error. It erases itself at the end.
 func newBar(most int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(most,
 		progressbar.OptionSetWriter(os.Stderr),
@@ -86,7 +86,7 @@ func newBar(most int64) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish())
 }
 
-// printCalibration prints the evidence, then what each step of cost buys.
+// printCalibration prints the evidence, then a table of what each cost gives.
 func printCalibration(w io.Writer, r *bcrypt.Calibration) {
 	fmt.Fprint(w, r)
 	if r.Cost == 0 {
@@ -116,7 +116,7 @@ func printCalibration(w io.Writer, r *bcrypt.Calibration) {
 	fmt.Fprintf(w, "\n\thasher := &bcrypt.Hasher{Cost: %d, MaxWaiting: 100}\n", r.Cost)
 }
 
-// newTable is a table with a header, its columns from the numbers-th on, counted from 1,
+// newTable returns a table with a header. Columns from the numbers-th on, counted from 1, are
 // aligned to the right.
 func newTable(numbers int, header ...any) table.Writer {
 	t := table.NewWriter()
@@ -130,7 +130,7 @@ func newTable(numbers int, header ...any) table.Writer {
 	return t
 }
 
-// rounded is d with three digits.
+// rounded returns d rounded to three digits.
 func rounded(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

@@ -22,8 +22,8 @@ func hash() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hash",
 		Short: "Print the hash of a password",
-		Long: "Print the hash of a password. It is asked for on the terminal, or read from standard\n" +
-			"input as one line; it is never an argument, which others could see.",
+		Long: "Print the hash of a password. The password is read from the terminal, or as one line\n" +
+			"from standard input. It is never an argument, because other users could see that.",
 		Example: "  bcrypt hash --cost 12\n" +
 			"  bcrypt hash --max 250ms <password.txt",
 		Args: cobra.NoArgs,
@@ -41,7 +41,7 @@ func hash() *cobra.Command {
 			if prehash {
 				h.Long = bcrypt.PrehashLong
 			}
-			if cost == 0 { // which a Hasher would take for its default
+			if cost == 0 { // a Hasher would use its default
 				return bcrypt.InvalidCostError(cost)
 			}
 			if limit != 0 {
@@ -80,8 +80,8 @@ func verify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify HASH",
 		Short: "Check a password against a hash",
-		Long: "Check a password against a hash. It is asked for on the terminal, or read from\n" +
-			"standard input as one line. The exit code is 0 if they match, 1 if not, 2 for an error.",
+		Long: "Check a password against a hash. The password is read from the terminal, or as one\n" +
+			"line from standard input. The exit code is 0 for a match, 1 for none, 2 for an error.",
 		Example: "  bcrypt verify '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,8 +103,8 @@ func verify() *cobra.Command {
 	}
 }
 
-// readPassword asks for a password on the terminal, once for each prompt, hidden; or, if
-// the input is none, reads one line, without what ends it.
+// readPassword asks for a password on the terminal, hidden, once for each prompt. If in is no
+// terminal it reads one line, and drops the line's end.
 func readPassword(in io.Reader, prompts ...string) ([]byte, error) {
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return askPassword(int(f.Fd()), prompts)

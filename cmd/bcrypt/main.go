@@ -1,20 +1,23 @@
-// Command bcrypt chooses a cost for this machine, makes and checks hashes, and tells what
-// a file of hashes holds.
+// Command bcrypt chooses a cost for this machine, makes and checks hashes, and audits files
+// of hashes. README.md is its manual.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"example.com/bcrypt"
 	"github.com/spf13/cobra"
 )
 
-// Exit codes, as those of grep: a mismatch is an answer, not a failure.
+// Exit codes, like grep's: a mismatch is an answer, not a failure.
 const (
 	exitMismatch = 1
 	exitError    = 2
@@ -43,9 +46,32 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "bcrypt",
 		Short:         "Choose a bcrypt cost for this machine, make hashes and check them",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.AddCommand(calibrate(), hash(), verify(), inspect(), bench())
 	return cmd
+}
+
+// version names the module and its version, the Go version, and, if the build knows it, the
+// VCS revision.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "bcrypt, built without module information, " + runtime.Version()
+	}
+	text := fmt.Sprintf("%s %s, %s", info.Main.Path, cmp.Or(info.Main.Version, "(devel)"), info.GoVersion)
+	setting := map[string]string{}
+	for _, s := range info.Settings {
+		setting[s.Key] = s.Value
+	}
+	if revision := setting["vcs.revision"]; revision != "" {
+		text += ", revision " + revision
+		if setting["vcs.modified"] == "true" {
+			text += " with changes"
+		}
+	}
+	return text
 }

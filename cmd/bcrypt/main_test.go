@@ -21,7 +21,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata"})
 }
 
-// The exit codes, which scripts cannot tell apart.
+// testscript cannot tell exit codes apart, so this checks them.
 func TestExitCodes(t *testing.T) {
 	command := build(t)
 	for _, c := range []struct {
@@ -53,6 +53,35 @@ func TestBenchInterrupted(t *testing.T) {
 	require.Regexp(t, `(?m)^│ +4 │ +1 │ medium +│ this +│ +3 │`, out.String())
 }
 
+// The same while a peer program runs. That it was killed is not the error.
+func TestBenchInterruptedPeer(t *testing.T) {
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	php := "#!/bin/sh\n[ \"$4\" = 4 ] && { echo 1000; exit; }\ntouch " + started + "\nexec sleep 60\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "php"), []byte(php), 0o700))
+	cmd := exec.Command(build(t), "bench", "--costs", "4-5", "--rounds", "1", "--against", "php")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(started)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, "bcrypt: interrupted\n", errs.String())
+	require.Regexp(t, `(?m)^│ +4 │ +1 │ medium +│ php +│ +1 │`, out.String())
+	require.Regexp(t, `(?m)^│ +5 │ +1 │ medium +│ this +│ +1 │`, out.String())
+}
+
+// --version names the module, its version and that of Go.
+func TestVersion(t *testing.T) {
+	out, err := exec.Command(build(t), "--version").Output()
+	require.NoError(t, err)
+	require.Regexp(t, `^example\.com/bcrypt/cmd/bcrypt \S+, go1\.\S+(, revision [0-9a-f]{40}( with changes)?)?\n$`, string(out))
+}
+
 // build returns the path of the command.
 func build(t *testing.T) string {
 	t.Helper()
@@ -62,8 +91,8 @@ func build(t *testing.T) string {
 	return path
 }
 
-// The examples of each command's help work as they stand; those of bench take one turn
-// here, and calibrate may find the machine too slow.
+// The examples in each command's help work. Those of bench take one turn here, and calibrate may
+// find the machine too slow.
 func TestHelpExamples(t *testing.T) {
 	const line = "ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n"
 	dir := filepath.Dir(build(t))

@@ -21,11 +21,11 @@ type peer struct {
 	name string
 	// hash makes one hash and returns how long that took.
 	hash func(ctx context.Context, password string, cost int) (time.Duration, error)
-	// outside is whether it is a program of its own, which bench does not run several of.
+	// outside says that the peer is a program of its own. bench runs one such at a time.
 	outside bool
 }
 
-// timed is a peer in this process.
+// timed returns a peer in this process.
 func timed(name string, hash func(password []byte, cost int) ([]byte, error)) peer {
 	return peer{name: name, hash: func(_ context.Context, password string, cost int) (time.Duration, error) {
 		start := time.Now()
@@ -34,8 +34,8 @@ func timed(name string, hash func(password []byte, cost int) ([]byte, error)) pe
 	}}
 }
 
-// program is a peer in another language. The last two arguments are the password and the
-// cost; it prints the nanoseconds that the hash alone took, its start not counted.
+// program returns a peer in another language. Its last two arguments are the password and the
+// cost. It prints the nanoseconds that the hash took, without the program's start.
 func program(name string, command ...string) peer {
 	return peer{name: name, outside: true, hash: func(ctx context.Context, password string, cost int) (time.Duration, error) {
 		args := append(command[1:len(command):len(command)], password, strconv.Itoa(cost))
@@ -51,11 +51,11 @@ func program(name string, command ...string) peer {
 	}}
 }
 
-// run runs a program and returns its output, or an error with the last line of what it
-// said.
+// run runs a program and returns its output. Its error has the last line that the program
+// wrote to standard error, if any.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && len(bytes.TrimSpace(exit.Stderr)) > 0 {
 		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
 		return nil, fmt.Errorf("%w: %s", err, lines[len(lines)-1])
 	}
@@ -89,8 +89,8 @@ bcrypt.hashpw(p, bcrypt.gensalt(c)); print(time.perf_counter_ns() - t)`
 		b.hashSync(p, +c); console.log(String(process.hrtime.bigint() - t))`
 )
 
-// peers are all that bench knows, in the order in which it shows them. With the build tag
-// libxcrypt, that is one of them.
+// peers are the implementations that bench knows, in the order of its output. The build tag
+// libxcrypt adds libxcrypt.
 var peers = []peer{
 	timed("this", bcrypt.GenerateFromPassword),
 	timed("x/crypto", xcrypto.GenerateFromPassword),
@@ -103,8 +103,8 @@ var peers = []peer{
 	{name: "htpasswd", hash: htpasswd, outside: true},
 }
 
-// choosePeers returns this package and those named, each of which has made a hash: "all"
-// means those that can.
+// choosePeers returns this package and the peers named. Each has made a hash, to show that it
+// works here. "all" means those that do.
 func choosePeers(ctx context.Context, names []string) ([]peer, error) {
 	var chosen []peer
 	all := slices.Equal(names, []string{"all"})
@@ -125,9 +125,11 @@ func choosePeers(ctx context.Context, names []string) ([]peer, error) {
 		switch {
 		case err == nil:
 			chosen = append(chosen, p)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case !all:
 			return nil, fmt.Errorf("%s does not work here: %w", p.name, err)
 		}
 	}
-	return chosen, ctx.Err()
+	return chosen, nil
 }

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// plotResults draws the median time against the cost, one line for each implementation,
-// of the first password and number of callers that were measured, and the limit.
+// plotResults draws the median time against the cost, with a line for each implementation and one
+// for the limit. It uses the first password and number of callers that were measured.
 func plotResults(name string, results []*result, limit time.Duration) error {
 	p := plot.New()
 	p.BackgroundColor = color.White

@@ -34,8 +34,7 @@ func TestPrompt(t *testing.T) {
 	require.NotContains(t, out, "U*")
 }
 
-// On a terminal calibrate shows how far it is, and leaves nothing of that behind the
-// evidence.
+// On a terminal calibrate shows how far it is, and erases that before the evidence.
 func TestProgress(t *testing.T) {
 	out, err := onTerminal(t, exec.Command(build(t), "calibrate", "--max", "3s", "--min-cost", "4"))
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 module example.com/bcrypt/examples/login
 
-go 1.25.0
+go 1.26.0
 
 require (
 	example.com/bcrypt v0.0.0
@@ -13,7 +13,7 @@ require (
 	github.com/prometheus/common v0.70.1
 	github.com/stretchr/testify v1.12.1
 	github.com/tsenart/vegeta/v12 v12.13.0
-	golang.org/x/crypto v0.55.0
+	golang.org/x/crypto v0.59.0
 	gonum.org/v1/plot v0.17.0
 	modernc.org/sqlite v1.59.0
 )
@@ -47,10 +47,10 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20251023183803-a4bb9ffd2546 // indirect
 	golang.org/x/image v0.45.0 // indirect
-	golang.org/x/net v0.58.0 // indirect
-	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/net v0.63.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

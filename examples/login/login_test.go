@@ -35,7 +35,7 @@ type service struct {
 	log    *buffer
 }
 
-// A buffer is a log that may be read while it is written.
+// A buffer is a log that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -53,8 +53,8 @@ func (b *buffer) String() string {
 	return b.Buffer.String()
 }
 
-// postgres is the URL of a server whose databases the tests may make and drop, such as
-// postgres://user@/postgres?host=/var/run/postgresql. Without it they use SQLite alone.
+// postgres is the URL of a server on which the tests may make and drop databases, such as
+// postgres://user@/postgres?host=/var/run/postgresql. Without it they use SQLite only.
 var postgres = os.Getenv("LOGIN_TEST_POSTGRES")
 
 // onEach runs test on an empty database of each kind.
@@ -84,7 +84,7 @@ func newPostgres(t *testing.T) (where string) {
 	return u.String()
 }
 
-// start serves from a database with hasher, or one of cost 4.
+// start serves from a database, with hasher or, if that is nil, one of cost 4.
 func start(t *testing.T, where string, hasher *bcrypt.Hasher) *service {
 	t.Helper()
 	if hasher == nil {
@@ -162,7 +162,7 @@ func TestSignUpAndLogin(t *testing.T) {
 	})
 }
 
-// A session is a new token at each login, lasts over a restart, and ends with the logout.
+// Each login gets a new session token. It survives a restart, and ends with the logout.
 func TestSession(t *testing.T) {
 	onEach(t, func(t *testing.T, where string) {
 		s := start(t, where, nil)
@@ -197,7 +197,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Another site's form must not get through.
+// A form of another site is refused.
 func TestCrossOrigin(t *testing.T) {
 	s := start(t, filepath.Join(t.TempDir(), "login.db"), nil)
 	request, err := http.NewRequest("POST", s.url+"/login", strings.NewReader("name=ann&password=x"))
@@ -223,14 +223,14 @@ func TestUpgrade(t *testing.T) {
 		require.Equal(t, "$2b$05$", hash[:7])
 		s.post(t, "/login", "ann", password, 200)
 
-		// A password that was changed meanwhile stays changed.
+		// A password that was changed in the meantime stays changed.
 		require.NoError(t, s.upgrade(t.Context(), "ann", "the old hash", "another"))
 		s.post(t, "/login", "ann", password, 200)
 	})
 }
 
-// Where all lanes are taken and nobody may wait, the answer is 503 and when to come back,
-// for sign-ups too; /metrics counts.
+// If all lanes are taken and nobody may wait, the answer is 503 with Retry-After, for sign-ups
+// too. /metrics counts it.
 func TestBusy(t *testing.T) {
 	s := start(t, filepath.Join(t.TempDir(), "login.db"), &bcrypt.Hasher{Cost: 14, MaxWaiting: -1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -285,7 +285,7 @@ func TestHangUp(t *testing.T) {
 	require.Empty(t, s.log.String())
 }
 
-// What no bcrypt wrote verifies nothing, and the log says why without a byte of it.
+// A stored text that is no hash verifies nothing. The log says why, without a byte of it.
 func TestGarbageInTheHashColumn(t *testing.T) {
 	onEach(t, func(t *testing.T, where string) {
 		s := start(t, where, nil)
@@ -309,8 +309,8 @@ func TestGarbageInTheHashColumn(t *testing.T) {
 	})
 }
 
-// A database that is locked by another is a 500 with the reason in the log, and when it is
-// free again all is well.
+// While another process locks the database the answer is 500, and the log has the reason.
+// Afterwards everything works again.
 func TestLockedDatabase(t *testing.T) {
 	for kind, c := range map[string]struct{ lock, reason string }{
 		"sqlite":   {"BEGIN EXCLUSIVE", "database is locked"},
@@ -342,7 +342,7 @@ func TestLockedDatabase(t *testing.T) {
 	}
 }
 
-// A database that goes away and comes back: 500 meanwhile, and the reason in the log.
+// While the database is away the answer is 500, and the log has the reason.
 func TestDatabaseGone(t *testing.T) {
 	u, err := url.Parse(newPostgres(t))
 	require.NoError(t, err)
@@ -352,7 +352,7 @@ func TestDatabaseGone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, socket, 1)
 
-	// The service reaches the server through a proxy, which can be cut.
+	// The service reaches the server through a proxy, which the test cuts.
 	proxy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	connections := forward(proxy, socket[0])
@@ -376,7 +376,7 @@ func TestDatabaseGone(t *testing.T) {
 	s.post(t, "/signup", "bob", password, 201)
 }
 
-// forward passes connections on to a socket, and returns them all once listener is closed.
+// forward passes connections on to a socket. It returns all of them once listener is closed.
 func forward(listener net.Listener, socket string) <-chan net.Conn {
 	all := make(chan net.Conn, 100)
 	go func() {
@@ -449,7 +449,7 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// run from its start to a SIGTERM, which ctx stands for.
+// run, from its start to a SIGTERM, for which ctx stands.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -472,8 +472,8 @@ func TestRun(t *testing.T) {
 			require.Contains(t, log.String(), c.log)
 			require.Contains(t, log.String(), "evidence=")
 
-			// A sign-up is under way when the service is told to stop: half its body is sent,
-			// which the client does only once the handler asks for it.
+			// The service is told to stop in the middle of a sign-up: half its body is sent,
+			// the other half only once the handler asks for it.
 			_, after, _ := strings.Cut(log.String(), "msg=serving url=")
 			body, send := io.Pipe()
 			request, err := http.NewRequest("POST", strings.TrimSpace(after)+"/signup", body)
@@ -503,7 +503,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What cannot work ends the start, with the reason.
+// A configuration that cannot work ends the start, with the reason.
 func TestRunErrors(t *testing.T) {
 	fine := bcrypt.Calibrator{MaxDuration: time.Second, MinCost: 4, MaxCost: 4}
 	db := filepath.Join(t.TempDir(), "login.db")

@@ -22,8 +22,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// hashingTimeout is the deadline of a hash. The line for the cores holds half a second, so
-// only a host that has all but halted gets here.
+// hashingTimeout is the deadline of a hash. The queue holds half a second of work, so only a
+// host that has almost halted reaches it.
 const hashingTimeout = 5 * time.Second
 
 var (
@@ -42,9 +42,9 @@ type server struct {
 func newServer(log *slog.Logger, p passwords, st *store) http.Handler {
 	s := &server{log: log, passwords: p, store: st, sessions: scs.New()}
 	s.sessions.Store = st.sessions
-	s.sessions.HashTokenInStore = true // who reads the table has nobody's session
+	s.sessions.HashTokenInStore = true // a copy of the table gives nobody a session
 	s.sessions.Lifetime = 12 * time.Hour
-	s.sessions.Cookie.Secure = true // only over TLS; browsers let localhost pass
+	s.sessions.Cookie.Secure = true // only over TLS; browsers except localhost
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(statsCollector(p.Stats), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
@@ -53,12 +53,12 @@ func newServer(log *slog.Logger, p passwords, st *store) http.Handler {
 	mux.HandleFunc("POST /login", s.withCredentials(s.logIn))
 	mux.HandleFunc("POST /logout", s.logOut)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	// Another site's page must not log its visitors in or out here.
+	// A page of another site must not log its visitors in or out here.
 	return http.NewCrossOriginProtection().Handler(s.withSession(mux))
 }
 
-// withSession is scs's LoadAndSave without the save, which login and logout do themselves:
-// then they know whether it succeeded before they answer.
+// withSession is scs's LoadAndSave without the save. Login and logout save by themselves, so
+// that they know before they answer whether it worked.
 func (s *server) withSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var token string
@@ -74,8 +74,8 @@ func (s *server) withSession(next http.Handler) http.Handler {
 	})
 }
 
-// A statsCollector shows the hasher's Stats. Waiting is how full the line is; where refusals
-// go on, the service needs more cores.
+// A statsCollector exports the hasher's Stats. Waiting says how full the queue is. If refusals
+// continue, the service needs more cores.
 type statsCollector func() bcrypt.Stats
 
 func (c statsCollector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
@@ -86,15 +86,15 @@ func (c statsCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("bcrypt_"+name, help, nil, nil), kind, value)
 	}
 	metric("done_total", "Calls that hashed to their end.", prometheus.CounterValue, float64(stats.Done))
-	metric("refused_total", "Calls refused because too many wait.", prometheus.CounterValue, float64(stats.Refused))
+	metric("refused_total", "Calls refused because too many were waiting.", prometheus.CounterValue, float64(stats.Refused))
 	metric("cancelled_total", "Calls ended by client or deadline.", prometheus.CounterValue, float64(stats.Cancelled))
-	metric("above_cost_total", "Verified hashes above the cost.", prometheus.CounterValue, float64(stats.AboveCost))
+	metric("above_cost_total", "Verified hashes of a higher cost than the policy's.", prometheus.CounterValue, float64(stats.AboveCost))
 	metric("running", "Calls on a core.", prometheus.GaugeValue, float64(stats.Running))
 	metric("waiting", "Calls that wait for a core.", prometheus.GaugeValue, float64(stats.Waiting))
 }
 
-// withCredentials reads name and password from a form or from JSON, and gives next a
-// context for hashing: it ends at the deadline, or when the client hangs up.
+// withCredentials reads name and password from a form or from JSON. It gives next a context
+// that ends at the deadline, or when the client hangs up.
 func (s *server) withCredentials(next func(ctx context.Context, w http.ResponseWriter, r *http.Request, name, password string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var sent struct{ Name, Password string }
@@ -106,7 +106,7 @@ func (s *server) withCredentials(next func(ctx context.Context, w http.ResponseW
 			err = r.ParseForm()
 			sent.Name, sent.Password = r.PostForm.Get("name"), r.PostForm.Get("password")
 		}
-		name := strings.TrimSpace(sent.Name) // but of the password every byte counts
+		name := strings.TrimSpace(sent.Name) // in the password every byte counts
 		if err != nil || name == "" || len(name) > 64 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 			s.answer(w, r, http.StatusBadRequest, "Want name, 1 to 64 bytes of text, and password, as a form or JSON of at most 4 KiB.")
 			return
@@ -117,8 +117,8 @@ func (s *server) withCredentials(next func(ctx context.Context, w http.ResponseW
 	}
 }
 
-// signUp hashes before it looks whether the name is free, so that the time does not tell;
-// that the answer does cannot be helped without e-mail.
+// signUp hashes before it looks whether the name is free, so its time does not tell. Its answer
+// does; only e-mail confirmation could avoid that.
 func (s *server) signUp(ctx context.Context, w http.ResponseWriter, r *http.Request, name, password string) {
 	if utf8.RuneCountInString(password) < 8 {
 		s.answer(w, r, http.StatusBadRequest, "The password needs at least 8 characters.")
@@ -136,8 +136,8 @@ func (s *server) signUp(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 }
 
-// logIn tells in neither text nor time whether the name or the password was wrong: for a
-// name that does not exist the hash is "", for which the hasher works as long.
+// logIn reveals neither in text nor in time whether the name or the password was wrong. For an
+// unknown name the hash is "", for which the hasher works just as long.
 func (s *server) logIn(ctx context.Context, w http.ResponseWriter, r *http.Request, name, password string) {
 	hash, err := s.store.hash(r.Context(), name)
 	if err != nil {
@@ -150,12 +150,12 @@ func (s *server) logIn(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	if newHash != "" {
-		// The login is right whether or not this succeeds; the next one tries again.
+		// The login succeeds even if this fails. The next login tries again.
 		if err := s.store.upgrade(r.Context(), name, hash, newHash); err != nil {
 			s.log.Warn("cannot store the upgraded hash", "err", err)
 		}
 	}
-	// A new token, so that nobody can plant one in a browser before its user logs in.
+	// A new token makes one worthless that an attacker planted before the login.
 	if err := s.sessions.RenewToken(r.Context()); err != nil {
 		s.fail(w, r, err)
 		return
@@ -179,18 +179,18 @@ func (s *server) logOut(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, http.StatusOK, "Logged out.")
 }
 
-// refuse answers for an error of the hasher. None holds a byte of password or hash.
+// refuse answers an error of the hasher. Such an error holds no byte of password or hash.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	malformed, tooHigh := (*bcrypt.MalformedHashError)(nil), (*bcrypt.CostTooHighError)(nil)
 	switch {
 	case errors.Is(err, bcrypt.ErrPasswordTooLong):
 		s.answer(w, r, http.StatusBadRequest, "A password has at most 72 bytes: 72 English letters, fewer of others.")
-	case r.Context().Err() != nil: // nobody is there to read an answer
+	case r.Context().Err() != nil: // the client has gone
 	case errors.Is(err, bcrypt.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "1")
 		s.answer(w, r, http.StatusServiceUnavailable, "Too many people are logging in. Try again in a second.")
 	case errors.As(err, &malformed), errors.As(err, &tooHigh):
-		// That what is stored is broken is for us to know; the client learns nothing.
+		// The stored hash is broken. That is for the log; the client learns nothing.
 		s.log.Error("a stored hash cannot be verified", "err", err)
 		fallthrough
 	case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword):
@@ -200,7 +200,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail answers for what is not the client's fault; the log has the reason.
+// fail answers an error that is not the client's fault. The reason goes into the log.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		s.log.Error("request failed", "path", r.URL.Path, "err", err)
@@ -213,11 +213,11 @@ func isJSON(r *http.Request) bool {
 	return kind == "application/json"
 }
 
-// answer writes JSON to who sends or asks for it, and the page to others.
+// answer writes JSON to a client that sends or asks for it, and the page to others.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, status int, message string) {
 	view := struct {
 		Message string `json:"message"`
-		Name    string `json:"name"` // of who is logged in, or ""
+		Name    string `json:"name"` // of the user who is logged in, or ""
 	}{message, s.sessions.GetString(r.Context(), "name")}
 	w.Header().Set("Cache-Control", "no-store")
 	if isJSON(r) {

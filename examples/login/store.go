@@ -15,8 +15,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A store keeps users and sessions. With a user stands a hash, which holds version, cost
-// and salt, and nothing else that belongs to the password.
+// A store keeps users and sessions. A user has a name and a hash. The hash holds version, cost
+// and salt, so nothing else about the password is stored.
 type store struct {
 	db       *sql.DB
 	sessions interface {
@@ -25,8 +25,8 @@ type store struct {
 	}
 }
 
-// openStore opens a postgres:// URL or an SQLite file, and makes the tables if there are
-// none. Waiting for another's lock ends after 2 s, in an error that says so.
+// openStore opens a postgres:// URL or an SQLite file, and makes the tables if they do not
+// exist. A statement that waits 2 s for a lock fails with an error that says so.
 func openStore(ctx context.Context, where string) (*store, error) {
 	s, blob, instant := &store{}, "BLOB", "REAL"
 	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
@@ -37,11 +37,11 @@ func openStore(ctx context.Context, where string) (*store, error) {
 		config.ConnectTimeout = 2 * time.Second
 		config.RuntimeParams["statement_timeout"] = "2s"
 		s.db = stdlib.OpenDB(*config)
-		s.db.SetMaxOpenConns(20) // few suffice, as none is held while a password is hashed
+		s.db.SetMaxOpenConns(20) // few are enough: none is held while a password is hashed
 		s.sessions, blob, instant = postgresstore.New(s.db), "BYTEA", "TIMESTAMPTZ"
 	} else {
-		// With a write-ahead log readers do not wait for a writer; FULL syncs each commit,
-		// so that a sign-up outlives a power cut.
+		// With a write-ahead log, readers do not wait for a writer. FULL syncs each commit, so
+		// a sign-up survives a power cut.
 		db, err := sql.Open("sqlite", where+"?_pragma=busy_timeout(2000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 		if err != nil {
 			return nil, err
@@ -76,7 +76,8 @@ func (s *store) hash(ctx context.Context, name string) (hash string, err error) 
 	return hash, err
 }
 
-// add reports whether the name was free: the database decides, as two may ask at once.
+// add stores a user and reports whether the name was free. The database decides, because two
+// requests may ask at once.
 func (s *store) add(ctx context.Context, name, hash string) (added bool, err error) {
 	result, err := s.db.ExecContext(ctx, "INSERT INTO users (name, hash) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, hash)
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *store) add(ctx context.Context, name, hash string) (added bool, err err
 	return rows == 1, err
 }
 
-// upgrade replaces the hash that was verified: a password changed meanwhile stays changed.
+// upgrade replaces the hash that was verified, and no other: a password that was changed in
+// the meantime stays changed.
 func (s *store) upgrade(ctx context.Context, name, hash, newHash string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE users SET hash = $1 WHERE name = $2 AND hash = $3", newHash, name, hash)
 	return err

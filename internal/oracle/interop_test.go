@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A livePeer is a bcrypt in another language, behind a script that reads lines, "make
+// A livePeer is a bcrypt in another language, run by a script that reads lines, "make
 // VERSION xHEX" or "check HASH xHEX", and answers each: a hash, yes or no, or "-" if it
 // does not know the version or take the password.
 type livePeer struct {
@@ -21,8 +21,8 @@ type livePeer struct {
 	command []string
 	writes  string // versions
 	reads   string // of those that we write
-	// other2a: its 2a is crypt_blowfish's, with another digest for ambiguous passwords. We
-	// verify it; it does not verify ours of those passwords.
+	// other2a says that its 2a is crypt_blowfish's, with another digest for ambiguous
+	// passwords. Such hashes verify here, but ours of those passwords do not verify there.
 	other2a bool
 	utf8    bool // it takes no other bytes
 }
@@ -40,7 +40,7 @@ var livePeers = []livePeer{
 	{name: "npm @node-rs/bcrypt", command: []string{"node", "peers/peer.js", "@node-rs/bcrypt"}, writes: "2y", reads: "2a 2b 2y"},
 }
 
-// ask puts questions to a peer and returns its answers.
+// ask sends questions to a peer and returns its answers.
 func (p livePeer) ask(t *testing.T, questions []string) (answers []string) {
 	t.Helper()
 	cmd := exec.Command(p.command[0], p.command[1:]...)
@@ -60,8 +60,8 @@ var livePasswords = []string{
 	"\xff", "\xff\xff\xa3", "\xff\xa3345", "\xd1\x91", strings.Repeat("\xff", 72),
 }
 
-// What this package hashes the bcrypts of other languages verify, and the other way round,
-// for every version that both know. With BCRYPT_INTEROP set all of them must be there.
+// The bcrypts of other languages verify the hashes of this package, and this package verifies
+// theirs, in every version that both know. With BCRYPT_INTEROP set, all of them must be there.
 func TestInterop(t *testing.T) {
 	if os.Getenv("BCRYPT_INTEROP") == "" {
 		t.Skip("BCRYPT_INTEROP is not set: .ci/run installs the bcrypts of other languages")

@@ -40,7 +40,7 @@ func randomPasswords(n int) func(yield func(int, []byte) bool) {
 	}
 }
 
-// What one package hashes the other verifies, and neither takes another password.
+// Each package verifies the hashes of the other, and neither accepts another password.
 func TestBothWays(t *testing.T) {
 	const n = 3000
 	for i, password := range randomPasswords(n) {
@@ -63,8 +63,8 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// pairs is how many hashes TestPairs and TestLibxcrypt compare, the latter of each version;
-// docs/evidence.md has runs with more.
+// pairs is how many hashes TestPairs compares, and TestLibxcrypt in each version.
+// docs/testing.md has longer runs.
 var pairs = flag.Int("pairs", 2000, "hashes to compare in TestPairs and TestLibxcrypt")
 
 // inParallel calls f with random passwords and salts on all processors.
@@ -88,7 +88,7 @@ func inParallel(n int, f func(password []byte, salt [16]byte)) {
 	wg.Wait()
 }
 
-// x/crypto finds each password in the hash that this package makes of it.
+// x/crypto verifies each hash that this package makes.
 func TestPairs(t *testing.T) {
 	inParallel(*pairs, func(password []byte, salt [16]byte) {
 		hash, err := bcrypt.HashWithSalt(password, bcrypt.MinCost, bcrypt.Version2a, salt)
@@ -149,7 +149,7 @@ func signExtended(terminated []byte) []byte {
 	return key
 }
 
-// The error of a call is x/crypto's, to the letter, whatever the two arguments.
+// The error of a call is x/crypto's, to the letter, for any two arguments.
 func TestSameErrors(t *testing.T) {
 	const valid = "$2a$04$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
 	for _, hash := range []string{
@@ -176,8 +176,8 @@ func TestSameErrors(t *testing.T) {
 	}
 }
 
-// mayDiffer says why Compare may answer otherwise than x/crypto for a hash and a
-// password, or returns "" where it may not. It is the whole list.
+// mayDiffer says why Compare may differ from x/crypto for a hash and a password, or returns "" if
+// it may not. It is the whole list.
 func mayDiffer(hash, password []byte, ours error) string {
 	var malformed *bcrypt.MalformedHashError
 	if errors.As(ours, &malformed) {
@@ -202,14 +202,14 @@ func mayDiffer(hash, password []byte, ours error) string {
 func ambiguous(password []byte) bool {
 	terminated := append(password[:len(password):len(password)], 0)
 	key := signExtended(terminated)
-	behind := false
+	high := false
 	for i := range key {
 		if key[i] != terminated[i%len(terminated)] {
 			return false
 		}
-		behind = behind || i%4 > 0 && key[i] >= 0x80
+		high = high || i%4 > 0 && key[i] >= 0x80
 	}
-	return behind
+	return high
 }
 
 // FuzzCompare holds Compare and Cost to x/crypto's, but for what mayDiffer lists.

@@ -28,9 +28,8 @@ for line in sys.stdin:
     }))
 `
 
-// bcrypt-sha256 hashes go both ways between this package and passlib, the live library.
-// Debian has it as python3-passlib; the test is skipped where it is missing, but with
-// BCRYPT_INTEROP set, as in CI, that is a failure.
+// bcrypt-sha256 hashes verify both ways between this package and the live passlib, Debian's
+// python3-passlib. Without it the test is skipped; with BCRYPT_INTEROP set, as in CI, it fails.
 func TestPasslib(t *testing.T) {
 	if err := exec.Command("/usr/bin/python3", "-c", "import passlib").Run(); err != nil {
 		if os.Getenv("BCRYPT_INTEROP") != "" {

@@ -1,7 +1,7 @@
-// Proof calibrates, hashes at the cost that came out, and says whether the hashes keep
-// the limit. It exits with 1 if their median is above the limit by more than half: a
-// busy machine is not the same from one second to the next, but a calibration that
-// overlooks a quota is wrong by a factor of two to five. See .ci/calibration.
+// Proof calibrates, hashes at the resulting cost, and says whether the hashes keep the limit.
+// It exits with 1 if their median is above the limit by more than half. A busy machine changes
+// from one second to the next, but a calibration that overlooks a quota is wrong by a factor of
+// two to five. See .ci/calibration.
 package main
 
 import (

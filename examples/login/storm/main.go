@@ -1,12 +1,12 @@
-// Command storm sends logins at rising rates to two builds of the service, one on this
-// library and one on golang.org/x/crypto/bcrypt, finds how many a second each takes, and
-// then sends each twice as many:
+// Command storm sends logins at rising rates to two builds of the service: one on this library,
+// one on golang.org/x/crypto/bcrypt. It finds how many a second each takes, and then sends each
+// twice as many:
 //
 //	go run ./examples/login/storm
 //
-// It starts the services itself, on free ports of 127.0.0.1 and empty databases, and can be
-// pointed at nothing else. It ends with an error if in the storm the service on this library
-// answers anything but what was asked and 503, or loses a sign-up that it accepted.
+// It starts the services itself, on free ports of 127.0.0.1 with empty databases, and cannot be
+// pointed at anything else. It ends with an error if the service on this library loses a sign-up
+// that it accepted, or answers the storm with anything but success and 503.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// options bound the storm.
+// options are the limits of the storm.
 type options struct {
 	cost      int
 	from, max float64       // logins per second
@@ -86,7 +86,7 @@ func run(ctx context.Context, o options, readme string) error {
 	return nil
 }
 
-// medians returns, for each build, the run of median capacity.
+// medians returns the run of median capacity for each build.
 func medians(reports [][]*report) (runs []*report) {
 	for _, all := range reports {
 		all = slices.SortedFunc(slices.Values(all), func(a, b *report) int { return cmp.Compare(a.capacity(), b.capacity()) })
@@ -95,7 +95,7 @@ func medians(reports [][]*report) (runs []*report) {
 	return runs
 }
 
-// table is the result as Markdown.
+// table returns the result as Markdown.
 func table(o options, reports [][]*report) string {
 	var w strings.Builder
 	runs := medians(reports)

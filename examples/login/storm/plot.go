@@ -12,10 +12,10 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// colors tell apart for those who see none, and in print.
+// colors differ in print and for the colour-blind.
 var colors = []color.Color{color.RGBA{0, 70, 140, 255}, color.RGBA{220, 120, 0, 255}}
 
-// plots draws logins per second, and the 99th percentile, against what was sent.
+// plots draws logins per second, and the 99th percentile, against the rate sent.
 func plots(dir string, runs []*report) error {
 	for _, picture := range []struct {
 		file, title, unit string

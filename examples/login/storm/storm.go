@@ -33,7 +33,7 @@ type build struct{ label, tags string }
 
 var builds = []build{{"this", ""}, {"x/crypto", "xcrypto"}}
 
-// A report is what one run of a build came to.
+// A report is the result of one run of a build.
 type report struct {
 	rows                      []row // in the order in which they were sent
 	storm                     row   // at twice the capacity
@@ -42,7 +42,7 @@ type report struct {
 	lost                      []string      // who signed up in the storm and cannot log in
 }
 
-// capacity is the highest rate that was taken.
+// capacity is the highest rate that the build took.
 func (r *report) capacity() (rate float64) {
 	for _, row := range r.rows {
 		if row.taken() {
@@ -62,7 +62,7 @@ func (r *report) check() error {
 	return nil
 }
 
-// A row is what came of sending at one rate.
+// A row is the result of one rate.
 type row struct {
 	rate     float64         // sent per second
 	took     time.Duration   // until the last answer
@@ -90,7 +90,7 @@ func (r row) quantile(q float64) time.Duration {
 	return r.done[int(q*float64(len(r.done)-1))]
 }
 
-// storm starts the build on an empty database and runs it all.
+// storm starts the build on an empty database and runs every rate.
 func (b build) storm(ctx context.Context, dir string, o options) (*report, error) {
 	path := filepath.Join(dir, "login-"+filepath.Base(b.label))
 	if err := process.Build(path, b.tags); err != nil {
@@ -113,7 +113,7 @@ func (b build) storm(ctx context.Context, dir string, o options) (*report, error
 	}
 
 	r := &report{}
-	// A rate that fails gets a second chance: a shared machine has its moments.
+	// A rate that fails gets a second chance, because a shared machine has slow moments.
 	hold := func(rate float64) (taken bool) {
 		for try := 0; try < 2 && !taken && ctx.Err() == nil; try++ {
 			row := attack(ctx, p, rate, o.step, 0)
@@ -123,8 +123,8 @@ func (b build) storm(ctx context.Context, dir string, o options) (*report, error
 		}
 		return taken
 	}
-	// A quarter more each time until it is too much; then from the last that was taken in
-	// small steps.
+	// Raise the rate by a quarter until it is too much. Then raise it in small steps from the
+	// last that was taken.
 	climb := func(rate, factor float64) (taken float64) {
 		for ; rate <= o.max && hold(rate); rate *= factor {
 			taken = rate
@@ -159,8 +159,8 @@ func (b build) storm(ctx context.Context, dir string, o options) (*report, error
 	return r, ctx.Err()
 }
 
-// attack sends logins at a rate for some time, and waits for all answers. Of each so many
-// requests, if not 0, one is a sign-up.
+// attack sends logins at a rate for some time, and waits for all answers. If signUpEvery is not
+// 0, one in signUpEvery requests is a sign-up.
 func attack(ctx context.Context, p *process.Process, rate float64, d time.Duration, signUps uint64) row {
 	var number atomic.Uint64
 	next := func(t *vegeta.Target) error {
@@ -176,7 +176,7 @@ func attack(ctx context.Context, p *process.Process, rate float64, d time.Durati
 		}
 		return nil
 	}
-	const bound = 10_000 // requests under way, and connections
+	const bound = 10_000 // requests at once, and connections
 	transport := &http.Transport{MaxConnsPerHost: bound, MaxIdleConnsPerHost: bound}
 	defer transport.CloseIdleConnections() // which would fill the service's memory at the next rate
 	attacker := vegeta.NewAttacker(vegeta.MaxWorkers(bound), vegeta.Client(&http.Client{Transport: transport, Timeout: give}))
@@ -217,8 +217,8 @@ func attack(ctx context.Context, p *process.Process, rate float64, d time.Durati
 	return r
 }
 
-// recovery returns after what time logins, one after another, are answered within limit
-// again, and stay so.
+// recovery returns the time until logins, sent one after another, are answered within limit
+// again and stay so.
 func recovery(ctx context.Context, p *process.Process, limit time.Duration) time.Duration {
 	start := time.Now()
 	var since time.Duration
@@ -261,7 +261,7 @@ func send(ctx context.Context, p *process.Process, path, name string) (status in
 	return answer.StatusCode, err
 }
 
-// memory returns the bytes that the service has resident.
+// memory returns the resident memory of the service, in bytes.
 func memory(ctx context.Context, p *process.Process) (bytes float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, "GET", p.URL+"/metrics", nil)
 	if err != nil {
