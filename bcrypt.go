@@ -65,8 +65,6 @@
 //   - 2 is OpenBSD's of 1997. Its key does not end in a NUL.
 //   - bcrypt-sha256 is passlib's. Only a Hasher reads it, and writes it under [PrehashLong].
 //
-// OpenBSD's wrap-around of password lengths at 256 (2a, before 2014) is not accepted.
-//
 // # Differences from golang.org/x/crypto/bcrypt
 //
 // x/crypto accepts texts that no bcrypt ever wrote. Here they are a [*MalformedHashError]:

@@ -47,9 +47,10 @@ func Calibrate(maxDuration time.Duration) (cost int, err error) {
 // differ. Of three, the middle one counts.
 //
 // Expect it to take one to two times MaxDuration, and three at most, plus the time for
-// which the system stops the process (under a CPU quota up to about 0.1 s a pass). Then
-// comes one short run with all cores busy: MaxDuration/10, at most 0.1 s (with MinRate:
-// MaxDuration, between 0.2 and 1 s). A Concurrency above 1 adds another like it.
+// which the system stops the process (under a CPU quota up to about 0.1 s a pass). A second
+// pass stops early when it confirms the first, and on a quiet machine without a quota there
+// is no second. Then comes one short run with all cores busy: MaxDuration/10, at most 0.1 s
+// (with MinRate: MaxDuration, between 0.2 and 1 s). A Concurrency above 1 adds another like it.
 //
 // # Slow hosts
 //
@@ -57,13 +58,24 @@ func Calibrate(maxDuration time.Duration) (cost int, err error) {
 // cost. That should not stop a service. Use [SafeMinCost], and log the error and the
 // evidence as an alert.
 //
-// # Many processes on one host
+// # Busy hosts
 //
-// Processes that start together measure each other. Eight on one node each see a fraction
-// of its speed, and agree on a cost that is too low, or all fail. For a fleet, calibrate
-// once on an idle host of each class and put that cost into the configuration. At start-up
-// only check it: run a Calibrator with that cost as MinCost and MaxCost, and log the error,
-// which tells of a host that is slower than its class.
+// A cost outlives the moment in which it was measured, so it is for a hash alone on this
+// host, under the CPU quota of this process. A quota and a slow CPU are the host. Other
+// programs are load: services that start together leave each other alone again. On Linux a
+// pass tells the two apart by what the system counts. It is crowded if this thread waited
+// for a CPU for more than a tenth of the time, beyond what a quota explains, while the CPUs
+// that it may use were at least 95 % busy. Then its CPU time decides, put through the quotas
+// in sight, and not the wall clock. So sixteen processes that start on two CPUs get the cost
+// that one alone gets. [Calibration] then has the warning WarnCrowded, and in WallCost what
+// the wall clock says. The wall clock decides where a counter is missing, on other systems,
+// with a Concurrency above 1, and always for MinRate.
+//
+// # Restarts and fleets
+//
+// Previous is the cost in use so far. It saves a pass when the first pass agrees with it, and
+// a host on the edge between two costs keeps it. A fleet of unlike hosts wants one cost for
+// all: see docs/calibration.md in the repository.
 type Calibrator struct {
 	// MaxDuration is the longest that one hash may take: the median, by the wall clock.
 	// It is required.
@@ -74,6 +86,12 @@ type Calibrator struct {
 
 	// MaxCost is the highest cost to return, 4 to 31. 0 means 31.
 	MaxCost int
+
+	// Previous is the cost in use so far, 4 to 31: from the configuration, a file, or the
+	// newest stored hash. 0 means none. It counts as a pass that was already made. It is kept
+	// while its hash takes at most 1.1 times MaxDuration and a hash of the next cost more than
+	// 0.9 times. Outside MinCost to MaxCost, or where it does not fit, it does not count.
+	Previous int
 
 	// Concurrency is how many hashes run at once while measuring. 0 means 1, a hash alone.
 	Concurrency int
@@ -104,6 +122,10 @@ type Calibration struct {
 	GOMAXPROCS  int           `json:"gomaxprocs"`
 	StoppedBy   StopReason    `json:"stopped_by"` // why Cost is not higher
 
+	Previous       int    `json:"previous"`        // the Calibrator's
+	PreviousKept   bool   `json:"previous_kept"`   // Cost is Previous
+	PreviousReason string `json:"previous_reason"` // why it was kept or not; "" without Previous
+
 	Passes   []CalibrationPass `json:"passes"`
 	Min      time.Duration     `json:"min_ns"` // over the passes' times at Cost
 	Median   time.Duration     `json:"median_ns"`
@@ -116,13 +138,26 @@ type Calibration struct {
 	Loaded              time.Duration `json:"loaded_ns"`             // the same with all cores busy
 	Rate                float64       `json:"rate"`                  // hashes of Cost per second, with all cores busy
 
+	WallCost    int           `json:"wall_cost"`       // the highest that fits now by the wall clock, whatever else runs; 0 if none
+	WallTime    time.Duration `json:"wall_time_ns"`    // of a hash of Cost now, by the wall clock
+	QuotaCPUs   float64       `json:"quota_cpus"`      // of the tightest CPU quota in sight; 0 if there is none
+	QuotaPeriod time.Duration `json:"quota_period_ns"` // of that quota
+
 	Warnings []Warning `json:"warnings,omitempty"` // reasons to doubt the figures
 }
 
-// A CalibrationPass is one pass of a [Calibration].
+// A CalibrationPass is one pass of a [Calibration]. Where the system does not count CPU, RunDelay
+// or Busy, they are 0.
 type CalibrationPass struct {
-	Cost int           `json:"cost"`    // the highest that fits in MaxDuration; 0 if none does
-	Time time.Duration `json:"time_ns"` // at the Calibration's Cost; 0 if the pass did not get there
+	Cost      int           `json:"cost"`      // the highest that fits in MaxDuration; 0 if none does
+	Time      time.Duration `json:"time_ns"`   // at the Calibration's Cost; 0 if the pass did not get there
+	Confirmed bool          `json:"confirmed"` // it ended one cost lower, where it took as long as the first pass
+	Crowded   bool          `json:"crowded"`   // Cost and Time are computed, without the crowd
+
+	Elapsed  time.Duration `json:"elapsed_ns"`   // that the pass took
+	CPU      time.Duration `json:"cpu_ns"`       // that it had a CPU
+	RunDelay time.Duration `json:"run_delay_ns"` // that it waited for a CPU
+	Busy     float64       `json:"busy"`         // share of the time of its CPUs in use, by anyone, 0 to 1
 }
 
 // A CostTime is the time of a hash of one cost.
@@ -153,7 +188,8 @@ const (
 	WarnRaceDetector WarningCode = "race_detector" // the program was built with -race
 	WarnPassesDiffer WarningCode = "passes_differ" // the cost may differ at the next start
 	WarnThrottled    WarningCode = "throttled"     // a CPU quota stopped the process
-	WarnContended    WarningCode = "contended"     // others had the CPU for part of the time
+	WarnContended    WarningCode = "contended"     // the process waited for a CPU, and it is not known why
+	WarnCrowded      WarningCode = "crowded"       // others had the CPUs; the cost is for the host without them
 )
 
 // A CostTooSlowError is returned when even the lowest cost allowed is too slow for the host:
@@ -179,9 +215,9 @@ func (e *CostTooSlowError) Error() string {
 // ctx.Err().
 //
 // It returns an error before any work if a field is out of range: MaxDuration is not
-// positive, MinCost or MaxCost is outside 4 to 31, MinCost is above MaxCost, Concurrency is
-// negative or more than the host's cores can run at once, or MinRate is negative or not a
-// number. It also returns an error if the host computes a known answer wrongly, or if its
+// positive, MinCost, MaxCost or Previous is outside 4 to 31, MinCost is above MaxCost,
+// Concurrency is negative or more than the host's cores can run at once, or MinRate is
+// negative or not a number. It also returns an error if the host computes a known answer wrongly, or if its
 // clock stands still or goes backwards. A [*CostTooSlowError] comes with the evidence,
 // whose Cost is 0. With any other error the Calibration is nil.
 func (c *Calibrator) Run(ctx context.Context) (*Calibration, error) {
@@ -208,6 +244,8 @@ func (c *Calibrator) validate() error {
 		return fmt.Errorf("bcrypt: calibrate: MaxCost is %d, want 0 or %d to %d", c.MaxCost, MinCost, MaxCost)
 	case c.minCost() > c.maxCost():
 		return fmt.Errorf("bcrypt: calibrate: MinCost is %d, above MaxCost, which is %d", c.minCost(), c.maxCost())
+	case c.Previous != 0 && (c.Previous < MinCost || c.Previous > MaxCost):
+		return fmt.Errorf("bcrypt: calibrate: Previous is %d, want 0 or %d to %d", c.Previous, MinCost, MaxCost)
 	case c.Concurrency < 0 || c.Concurrency > maxConcurrency():
 		return fmt.Errorf("bcrypt: calibrate: Concurrency is %d, want 0 to %d, which this host's cores can run at once", c.Concurrency, maxConcurrency())
 	case !(c.MinRate >= 0) || math.IsInf(c.MinRate, 1):
@@ -220,33 +258,36 @@ func (c *Calibrator) minCost() int     { return cmp.Or(c.MinCost, SafeMinCost) }
 func (c *Calibrator) maxCost() int     { return cmp.Or(c.MaxCost, MaxCost) }
 func (c *Calibrator) concurrency() int { return max(c.Concurrency, 1) }
 
+// previous returns Previous if it may be kept, or 0.
+func (c *Calibrator) previous() int {
+	if c.Previous < c.minCost() || c.Previous > c.maxCost() {
+		return 0
+	}
+	return c.Previous
+}
+
 // run is Run on any host.
 func (c *Calibrator) run(ctx context.Context, h host) (*Calibration, error) {
-	m := &meter{host: h, ctx: ctx, limit: c.MaxDuration, ceiling: c.maxCost()}
+	m := &meter{
+		host: h, ctx: ctx, limit: c.MaxDuration, ceiling: c.maxCost(), previous: c.previous(),
+		lone: c.concurrency() == 1, inSight: h.quotas(),
+	}
 	if c.Progress != nil {
 		m.progress = func(number int, p pass) {
-			c.Progress(CalibrationProgress{Pass: number, Done: float64(p.elapsed) / float64(c.MaxDuration), Cost: p.cost})
+			c.Progress(CalibrationProgress{Pass: number, Done: min(1, p.elapsed.Seconds()/c.MaxDuration.Seconds()), Cost: p.cost})
 		}
 	}
 	start := h.now()
 	if err := m.findStep(); err != nil {
 		return nil, err
 	}
-
 	h.occupy(c.concurrency())
-	before := h.usage()
-	var passes []pass
-	for len(passes) < 2 || len(passes) == 2 && passes[0].cost != passes[1].cost {
-		p, err := m.pass(len(passes) + 1)
-		if err != nil {
-			return nil, err
-		}
-		p.cost = max(p.cost, c.minCost()-1) // below the floor, all costs are alike
-		passes = append(passes, p)
+	passes, cost, err := c.findCost(m)
+	if err != nil {
+		return nil, err
 	}
-	after := h.usage()
 
-	short := min(c.MaxDuration/10, 100*time.Millisecond)
+	short := min(c.MaxDuration/20, 100*time.Millisecond)
 	loadedFor := short
 	if c.MinRate > 0 {
 		loadedFor = min(max(c.MaxDuration, 200*time.Millisecond), time.Second) // at least two periods of a CPU quota
@@ -257,7 +298,7 @@ func (c *Calibrator) run(ctx context.Context, h host) (*Calibration, error) {
 	}
 
 	r := &Calibration{
-		Cost:                middle(passes),
+		Cost:                cost,
 		MaxDuration:         c.MaxDuration,
 		Concurrency:         c.concurrency(),
 		GOMAXPROCS:          runtime.GOMAXPROCS(0),
@@ -281,6 +322,8 @@ func (c *Calibrator) run(ctx context.Context, h host) (*Calibration, error) {
 	}
 
 	r.addTimes(passes)
+	r.addQuota(m.inSight)
+	r.judgePrevious(c, passes)
 	if r.Cost > 0 {
 		r.Rate = loaded / hashWork(r.Cost)
 		r.Loaded = seconds(float64(maxConcurrency()) / r.Rate)
@@ -293,25 +336,56 @@ func (c *Calibrator) run(ctx context.Context, h host) (*Calibration, error) {
 			r.Alone = seconds(hashWork(r.Cost) / alone)
 		}
 	}
-	r.warn(passes, before, after)
+	r.warn(passes)
 	r.Elapsed = h.now() - start
 	return r, tooSlow
 }
 
-// minShareTime is the shortest time over which a share of the CPU is more than noise: the
-// CPU time of a thread may come in steps of a millisecond.
+// findCost runs passes until two agree, where Previous counts as one, or until there are three,
+// of which the middle one counts. One pass is enough if it is proof by itself.
+func (c *Calibrator) findCost(m *meter) (passes []pass, cost int, err error) {
+	var costs []int
+	if c.previous() != 0 {
+		costs = []int{c.previous()}
+	}
+	var first *pass
+	for len(costs) < 2 || len(costs) == 2 && costs[0] != costs[1] {
+		p, err := m.pass(len(passes)+1, first)
+		if err != nil {
+			return nil, 0, err
+		}
+		passes = append(passes, p)
+		first = &passes[0]
+		costs = append(costs, max(p.cost, c.minCost()-1)) // below the floor, all costs are alike
+		if len(costs) == 1 && m.enough(&p) {
+			break
+		}
+	}
+	return passes, middle(costs), nil
+}
+
+// minShareTime is the shortest time over which a share of the CPU is more than noise.
 const minShareTime = 5 * time.Millisecond
 
-// addTimes fills in the times of r.Cost and of the costs below.
+// addTimes fills in the passes, and the times of r.Cost and of the costs below.
 func (r *Calibration) addTimes(passes []pass) {
+	var wallCosts []int
+	var wallTimes []time.Duration
 	for _, p := range passes {
-		fits := 0
-		for cost, t := range p.splits {
-			if t > 0 {
-				fits = cost
-			}
+		r.Passes = append(r.Passes, CalibrationPass{
+			Cost: p.cost, Time: p.splits[r.Cost], Confirmed: p.confirmed, Crowded: p.inCrowd,
+			Elapsed: p.elapsed, CPU: max(p.cpu, 0), RunDelay: max(p.delay, 0), Busy: max(p.busy, 0),
+		})
+		wallCosts = append(wallCosts, p.wallCost)
+		wallTime := p.splits[r.Cost]
+		if p.inCrowd || wallTime == 0 {
+			wallTime = seconds(p.iteration(p.elapsed) * hashWork(r.Cost))
 		}
-		r.Passes = append(r.Passes, CalibrationPass{Cost: fits, Time: p.splits[r.Cost]})
+		wallTimes = append(wallTimes, wallTime)
+	}
+	r.WallCost = middle(wallCosts)
+	if r.Cost > 0 {
+		r.WallTime = median(wallTimes)
 	}
 	for cost := MinCost; cost <= MaxCost && (cost <= r.Cost || r.Cost == 0); cost++ {
 		times := timesAt(passes, cost)
@@ -328,8 +402,44 @@ func (r *Calibration) addTimes(passes []pass) {
 	}
 }
 
-// warn adds the warnings. before and after were read before and after the passes.
-func (r *Calibration) warn(passes []pass, before, after usage) {
+// addQuota fills in the tightest of the quotas.
+func (r *Calibration) addQuota(quotas []quota) {
+	for _, q := range quotas {
+		cpus := q.runtime.Seconds() / q.period.Seconds()
+		if r.QuotaCPUs == 0 || cpus < r.QuotaCPUs {
+			r.QuotaCPUs, r.QuotaPeriod = cpus, q.period
+		}
+	}
+}
+
+// judgePrevious says whether Previous was kept, and why.
+func (r *Calibration) judgePrevious(c *Calibrator, passes []pass) {
+	if c.Previous == 0 {
+		return
+	}
+	r.Previous, r.PreviousKept = c.Previous, r.Cost == c.Previous
+	time := func(cost int) time.Duration { return readable(timeAt(passes, cost)) }
+	switch {
+	case c.Previous < c.minCost():
+		r.PreviousReason = fmt.Sprintf("it is below MinCost, which is %d", c.minCost())
+	case c.Previous > c.maxCost():
+		r.PreviousReason = fmt.Sprintf("it is above MaxCost, which is %d", c.maxCost())
+	case r.PreviousKept && r.Cost == c.maxCost():
+		r.PreviousReason = fmt.Sprintf("a hash takes %v, at most 1.1 times the limit", time(r.Cost))
+	case r.PreviousKept:
+		r.PreviousReason = fmt.Sprintf("a hash takes %v, at most 1.1 times the limit, and one of cost %d more than 0.9 times", time(r.Cost), r.Cost+1)
+	case r.StoppedBy == StoppedByRate:
+		r.PreviousReason = "the host does not sustain MinRate at it"
+	case r.Cost < c.Previous:
+		r.PreviousReason = fmt.Sprintf("a hash takes %v, more than 1.1 times the limit", time(c.Previous))
+	default:
+		r.PreviousReason = fmt.Sprintf("a hash of cost %d takes %v, at most 0.9 times the limit", c.Previous+1, time(c.Previous+1))
+	}
+}
+
+// warn adds the warnings. Those about the CPU exclude each other where they would be contrary:
+// what is known to be a crowd or a quota is not also something unknown.
+func (r *Calibration) warn(passes []pass) {
 	add := func(code WarningCode, format string, args ...any) {
 		r.Warnings = append(r.Warnings, Warning{code, fmt.Sprintf(format, args...)})
 	}
@@ -338,36 +448,48 @@ func (r *Calibration) warn(passes []pass, before, after usage) {
 			"calibrate without it, or set the cost in tests")
 	}
 
-	if len(passes) == 3 {
-		first, second, third := passes[0].cost, passes[1].cost, passes[2].cost
+	costs, differ := make([]string, len(passes)), false
+	for i, p := range passes {
+		costs[i] = fmt.Sprint(p.cost)
+		differ = differ || p.cost != passes[0].cost
+	}
+	if differ {
 		why := "the host's speed changes: if restarts must agree, calibrate once on an idle host and configure that cost"
-		switch {
-		case second == third && first > second:
-			why = "only the first was faster, which looks like a CPU quota or a clock that slows down under load; the others show what lasts"
-		case second == third && first < second:
+		if len(passes) == 3 && passes[1].cost == passes[2].cost {
 			why = "only the first was slower, which looks like a host that starts slowly; the others show what lasts"
-		}
-		costs := make([]string, len(passes))
-		for i := range r.Passes {
-			costs[i] = fmt.Sprint(r.Passes[i].Cost)
+			if passes[0].cost > passes[1].cost {
+				why = "only the first was faster, which looks like a CPU quota or a clock that slows down under load; the others show what lasts"
+			}
 		}
 		add(WarnPassesDiffer, "the passes found costs %s: %s", strings.Join(costs, ", "), why)
 	}
 
-	share := "" // CPU share; known only for one hash at a time, and noise over a few milliseconds
-	lacking := false
-	if r.Concurrency == 1 && before.cpu >= 0 && after.cpu >= 0 && after.at-before.at >= minShareTime {
-		had := float64(after.cpu-before.cpu) / float64(after.at-before.at)
-		lacking = had < 0.9
-		share = fmt.Sprintf(", and had a CPU for %.0f %% of the time", 100*had)
+	var elapsed, cpu, own time.Duration
+	var throttled int64
+	crowded, known := false, r.Concurrency == 1
+	for _, p := range passes {
+		elapsed, cpu, own = elapsed+p.elapsed, cpu+p.cpu, own+p.own
+		throttled += max(p.throttled, 0)
+		crowded, known = crowded || p.inCrowd, known && p.cpu >= 0
 	}
-	switch throttled := after.throttled - before.throttled; {
-	case before.throttled >= 0 && throttled > 0:
+	had := cpu.Seconds() / elapsed.Seconds() // known for one hash at a time only
+	known = known && elapsed >= minShareTime
+	if crowded {
+		add(WarnCrowded, "%.0f %% of the time went to other programs: the cost is for this host without them, "+
+			"and a hash of it takes longer while they run; if they always do, set a lower limit or use a host of its own",
+			100*(1-own.Seconds()/elapsed.Seconds()))
+	}
+	switch {
+	case throttled > 0:
+		share := ""
+		if known && !crowded {
+			share = fmt.Sprintf(", and it had a CPU for %.0f %% of the time", 100*had)
+		}
 		add(WarnThrottled, "a CPU quota stopped this process %d times while it measured%s: "+
 			"it will stop hashes in service too; a higher quota allows a higher cost", throttled, share)
-	case lacking:
-		add(WarnContended, "the passes waited for other programs%s: "+
-			"if the host is not always so busy, calibrate when it is idle", share)
+	case !crowded && known && had < 0.9:
+		add(WarnContended, "this process had a CPU for %.0f %% of the time, and the system does not say why: "+
+			"a CPU quota out of sight, or other programs; if it is not always so, calibrate when the host is idle", 100*had)
 	}
 }
 
@@ -384,7 +506,10 @@ func (r *Calibration) String() string {
 		passes := make([]string, len(r.Passes))
 		for i, p := range r.Passes {
 			passes[i] = fmt.Sprint(readable(p.Time))
-			if p.Time == 0 {
+			switch {
+			case p.Confirmed:
+				passes[i] = "confirmed"
+			case p.Time == 0:
 				passes[i] = fmt.Sprintf("cost %d only", p.Cost)
 			}
 		}
@@ -395,7 +520,24 @@ func (r *Calibration) String() string {
 		if r.Forecast > 0 {
 			line("next", "cost %d would take %v", r.Cost+1, readable(r.Forecast))
 		}
+		if slices.ContainsFunc(r.Passes, func(p CalibrationPass) bool { return p.Crowded }) {
+			now := "no cost fits"
+			if r.WallCost > 0 {
+				now = fmt.Sprintf("cost %d fits", r.WallCost)
+			}
+			line("now", "%s, and cost %d takes %v: others have the CPUs", now, r.Cost, readable(r.WallTime))
+		}
 		line("all cores", "%v a hash, %.3g hashes a second", readable(r.Loaded), r.Rate)
+	}
+	if r.Previous > 0 {
+		verb := "changed"
+		if r.PreviousKept {
+			verb = "kept"
+		}
+		line("previous", "cost %d, %s: %s", r.Previous, verb, r.PreviousReason)
+	}
+	if r.QuotaCPUs > 0 {
+		line("quota", "%.3g CPUs, in periods of %v", r.QuotaCPUs, r.QuotaPeriod)
 	}
 	line("pace", "%.3g iterations a second", r.IterationsPerSecond)
 	line("stopped by", "%s", r.StoppedBy)

@@ -89,6 +89,6 @@ func (m *machine) iterate() {
 
 func (m *machine) done() uint64 { return m.own + m.others.Load() }
 
-func (m *machine) usage() usage {
-	return usage{at: m.now(), cpu: threadCPU(), throttled: throttledPeriods()}
-}
+func (m *machine) thread() (cpu, delay time.Duration) { return threadCounters() }
+func (m *machine) usage() usage                       { return readUsage() }
+func (m *machine) quotas() []quota                    { return readQuotas() }

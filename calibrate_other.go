@@ -4,9 +4,8 @@ package bcrypt
 
 import "time"
 
-// On other systems than Linux, calibration does without the CPU time of the thread and
-// without the counters of CPU quotas.
+// On other systems than Linux nothing is counted, and calibration goes by the wall clock.
 
-func threadCPU() time.Duration { return -1 }
-
-func throttledPeriods() int64 { return -1 }
+func threadCounters() (cpu, delay time.Duration) { return -1, -1 }
+func readUsage() usage                           { return usage{throttled: -1, throttledFor: -1} }
+func readQuotas() []quota                        { return nil }

@@ -43,6 +43,7 @@ func calibrate() *cobra.Command {
 		Long: "Find the highest cost whose hash fits in a time on this machine. It runs the real\n" +
 			"iterations against the clock. Run it where the service will run, with the same quota.",
 		Example: "  bcrypt calibrate --max 250ms\n" +
+			"  bcrypt calibrate --max 250ms --previous 11\n" +
 			"  bcrypt calibrate --max 250ms --min-rate 40 --json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +72,7 @@ func calibrate() *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&c.MaxDuration, "max", 250*time.Millisecond, "the longest that one hash may take")
 	flags.Float64Var(&c.MinRate, "min-rate", 0, "hashes per second that the machine must sustain; 0 for no such demand")
+	flags.IntVar(&c.Previous, "previous", 0, "the cost in use so far; it is kept if it fits or nearly fits")
 	flags.IntVar(&c.Concurrency, "concurrency", 1, "hashes that run at once while measuring")
 	flags.IntVar(&c.MinCost, "min-cost", bcrypt.SafeMinCost, "the lowest cost to accept, 4 to 31")
 	flags.BoolVar(&asJSON, "json", false, "print the evidence as JSON, durations in nanoseconds")

@@ -449,6 +449,42 @@ func TestKill(t *testing.T) {
 	})
 }
 
+// A restart keeps the cost of the hashes of the last days: neither older ones nor rows of other
+// forms count. A table without the column of times gets it.
+func TestRecentCost(t *testing.T) {
+	onEach(t, func(t *testing.T, where string) {
+		s := start(t, where, nil)
+		recent := func() int {
+			cost, err := s.recentCost(t.Context())
+			require.NoError(t, err)
+			return cost
+		}
+		require.Zero(t, recent())
+		s.post(t, "/signup", "ann", password, 201)
+		require.Equal(t, 4, recent())
+		for name, cost := range map[string]string{"bob": "09", "cleo": "11", "old": "12", "odd": "77", "none": "1x"} {
+			_, err := s.add(t.Context(), name, "$2b$"+cost+"$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+			require.NoError(t, err)
+		}
+		_, err := s.add(t.Context(), "foreign", "$6$rounds=99$abc")
+		require.NoError(t, err)
+		_, err = s.db.Exec("UPDATE users SET hashed = hashed - 8*24*3600 WHERE name IN ('old', 'odd', 'none')")
+		require.NoError(t, err)
+		require.Equal(t, 11, recent())
+		_, err = s.db.Exec("UPDATE users SET hashed = hashed + 8*24*3600 WHERE name = 'odd'")
+		require.NoError(t, err)
+		require.Zero(t, recent())
+
+		_, err = s.db.Exec("DROP INDEX users_hashed")
+		require.NoError(t, err)
+		_, err = s.db.Exec("ALTER TABLE users DROP COLUMN hashed")
+		require.NoError(t, err)
+		s = start(t, where, nil)
+		require.Zero(t, recent())
+		s.post(t, "/login", "ann", password, 200)
+	})
+}
+
 // run, from its start to a SIGTERM, for which ctx stands.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
@@ -457,9 +493,9 @@ func TestRun(t *testing.T) {
 		log        string
 	}{
 		{"calibrated", bcrypt.Calibrator{MaxDuration: time.Second}, `level=INFO msg="password hashing calibrated" cost=1`},
-		{"too slow", bcrypt.Calibrator{MaxDuration: time.Millisecond}, `level=ERROR msg="ALERT: this host is too slow for password hashing as configured; going on" cost=10`},
+		{"too slow", bcrypt.Calibrator{MaxDuration: time.Millisecond}, `level=ERROR msg="ALERT: this host is too slow for password hashing as configured; starting anyway" cost=10`},
 		{"pinned", bcrypt.Calibrator{MaxDuration: time.Second, MinCost: 5, MaxCost: 5}, `level=INFO msg="password hashing calibrated" cost=5`},
-		{"pinned and too slow", bcrypt.Calibrator{MaxDuration: time.Millisecond, MinCost: 9, MaxCost: 9}, `level=ERROR msg="ALERT: this host is too slow for password hashing as configured; going on" cost=9`},
+		{"pinned and too slow", bcrypt.Calibrator{MaxDuration: time.Millisecond, MinCost: 9, MaxCost: 9}, `level=ERROR msg="ALERT: this host is too slow for password hashing as configured; starting anyway" cost=9`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -31,10 +31,10 @@ func main() {
 	db := flag.String("db", "", "SQLite file, or postgres:// URL (default $LOGIN_DB, or login.db)")
 	flag.DurationVar(&c.MaxDuration, "max-login", 250*time.Millisecond, "longest time that the hash of one login may take")
 	flag.Float64Var(&c.MinRate, "min-rate", 0, "logins per second that the host must sustain")
-	cost := flag.Int("cost", 0, "cost calibrated before for this class of host; only checked at the start (default: calibrate)")
+	flag.IntVar(&c.Previous, "previous", 0, "cost in use so far (default: the highest among the hashes of the last seven days)")
+	cost := flag.Int("cost", 0, "cost to use; only checked at the start (default: calibrate)")
 	flag.Parse()
-	// A fleet agrees on a cost that was calibrated on an idle host, because processes that
-	// start together measure each other.
+	// A fleet of unlike hosts agrees on one cost. It is the floor and the ceiling then.
 	c.MinCost, c.MaxCost = *cost, *cost
 	// A URL with a password belongs in the environment. ps shows arguments.
 	*db = cmp.Or(*db, os.Getenv("LOGIN_DB"), "login.db")
@@ -56,7 +56,12 @@ func run(ctx context.Context, log *slog.Logger, addr, db string, c bcrypt.Calibr
 		return fmt.Errorf("store: %w", err)
 	}
 	defer store.close()
-	// Nothing is served yet, so the measurement has the host to itself.
+	// A restart keeps the cost in use unless the host has changed.
+	if c.Previous == 0 {
+		if c.Previous, err = store.recentCost(ctx); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	hasher, err := newHasher(ctx, log, c)
 	if err != nil {
 		return err

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"example.com/bcrypt"
 	"github.com/alexedwards/scs/postgresstore"
 	"github.com/alexedwards/scs/sqlite3store"
 	"github.com/alexedwards/scs/v2"
@@ -49,11 +52,20 @@ func openStore(ctx context.Context, where string) (*store, error) {
 		s.db, s.sessions = db, sqlite3store.New(db)
 		s.db.SetMaxOpenConns(4)
 	}
-	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, hash TEXT NOT NULL)",
+	statements := []string{
+		// hashed is when the hash was made, in seconds since 1970.
+		"CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, hash TEXT NOT NULL, hashed BIGINT NOT NULL DEFAULT 0)",
+		"CREATE INDEX IF NOT EXISTS users_hashed ON users (hashed)",
 		"CREATE TABLE IF NOT EXISTS sessions (token TEXT PRIMARY KEY, data " + blob + " NOT NULL, expiry " + instant + " NOT NULL)",
 		"CREATE INDEX IF NOT EXISTS sessions_expiry ON sessions (expiry)",
-	} {
+	}
+	// A table of an earlier version has no column hashed, and SQLite has no ADD COLUMN IF NOT EXISTS.
+	if _, err := s.db.ExecContext(ctx, "SELECT hash FROM users LIMIT 0"); err == nil {
+		if _, err := s.db.ExecContext(ctx, "SELECT hashed FROM users LIMIT 0"); err != nil {
+			statements = slices.Insert(statements, 0, "ALTER TABLE users ADD COLUMN hashed BIGINT NOT NULL DEFAULT 0")
+		}
+	}
+	for _, statement := range statements {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			s.close()
 			return nil, err
@@ -79,7 +91,7 @@ func (s *store) hash(ctx context.Context, name string) (hash string, err error) 
 // add stores a user and reports whether the name was free. The database decides, because two
 // requests may ask at once.
 func (s *store) add(ctx context.Context, name, hash string) (added bool, err error) {
-	result, err := s.db.ExecContext(ctx, "INSERT INTO users (name, hash) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, hash)
+	result, err := s.db.ExecContext(ctx, "INSERT INTO users (name, hash, hashed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", name, hash, time.Now().Unix())
 	if err != nil {
 		return false, err
 	}
@@ -90,6 +102,22 @@ func (s *store) add(ctx context.Context, name, hash string) (added bool, err err
 // upgrade replaces the hash that was verified, and no other: a password that was changed in
 // the meantime stays changed.
 func (s *store) upgrade(ctx context.Context, name, hash, newHash string) error {
-	_, err := s.db.ExecContext(ctx, "UPDATE users SET hash = $1 WHERE name = $2 AND hash = $3", newHash, name, hash)
+	_, err := s.db.ExecContext(ctx, "UPDATE users SET hash = $1, hashed = $2 WHERE name = $3 AND hash = $4", newHash, time.Now().Unix(), name, hash)
 	return err
+}
+
+// recentCost returns the highest cost among the hashes of the last seven days, or 0 if there are
+// none: the cost that this service used before it was restarted.
+func (s *store) recentCost(ctx context.Context) (cost int, err error) {
+	const form = "$2b$__$%" // what newHasher's policy writes; the cost is its fifth and sixth byte
+	var digits sql.NullString
+	err = s.db.QueryRowContext(ctx, "SELECT MAX(substr(hash, 5, 2)) FROM users WHERE hashed > $1 AND hash LIKE $2",
+		time.Now().AddDate(0, 0, -7).Unix(), form).Scan(&digits)
+	if err != nil || !digits.Valid {
+		return 0, err
+	}
+	if cost, err = strconv.Atoi(digits.String); err != nil || cost < bcrypt.MinCost || cost > bcrypt.MaxCost {
+		return 0, nil // such a row is no hash of this service
+	}
+	return cost, nil
 }

@@ -159,8 +159,8 @@ func (b build) storm(ctx context.Context, dir string, o options) (*report, error
 	return r, ctx.Err()
 }
 
-// attack sends logins at a rate for some time, and waits for all answers. If signUpEvery is not
-// 0, one in signUpEvery requests is a sign-up.
+// attack sends logins at a rate for some time, and waits for all answers. If signUps is not
+// 0, one in signUps requests is a sign-up.
 func attack(ctx context.Context, p *process.Process, rate float64, d time.Duration, signUps uint64) row {
 	var number atomic.Uint64
 	next := func(t *vegeta.Target) error {
