@@ -52,8 +52,7 @@
 //
 // # Versions
 //
-// A hash is a text such as "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW":
-// version, cost, 22 characters of salt, 31 of digest. Every version can be verified:
+// A hash is a text of version, cost, salt and digest. Every version can be verified:
 //
 //   - 2b, 2y and 2a are one algorithm. A Hasher writes 2b, unless Version says otherwise.
 //     GenerateFromPassword writes 2a, as x/crypto does.
@@ -63,7 +62,8 @@
 //   - 2x is crypt_blowfish's from before version 1.1. It verifies with the sign extension
 //     bug that it was made with (CVE-2011-2483).
 //   - 2 is OpenBSD's of 1997. Its key does not end in a NUL.
-//   - bcrypt-sha256 is passlib's. Only a Hasher reads it, and writes it under [PrehashLong].
+//   - A Hasher also reads passlib's bcrypt-sha256, which it writes under [PrehashLong], and
+//     the forms in which other systems store bcrypt hashes: see [Form].
 //
 // # Differences from golang.org/x/crypto/bcrypt
 //
@@ -196,7 +196,7 @@ func (r *record) verify(ctx context.Context, c *call, password []byte, floor int
 		if err != nil {
 			return false, err
 		}
-		if r.version == Version2a && r.prehash == 0 {
+		if _, prehashed := r.key(nil); r.version == Version2a && !prehashed {
 			equal |= subtle.ConstantTimeCompare(digest[:], r.digest[:])
 		}
 	}
@@ -212,9 +212,9 @@ func (r *record) verify(ctx context.Context, c *call, password []byte, floor int
 
 // compute returns the digest of password under r's version, cost and salt.
 func (r *record) compute(ctx context.Context, c *call, password []byte) ([digestSize]byte, error) {
-	if r.prehash != 0 {
-		password = r.prehashed(password)
-		defer clear(password)
+	if key, ok := r.key(password); ok {
+		defer clear(key)
+		password = key
 	}
 	return compute(ctx, c, password, &r.salt, iterations(r.cost), r.version.reading())
 }

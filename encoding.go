@@ -1,10 +1,6 @@
 package bcrypt
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "fmt"
 
 // This file reads and writes the text of a hash. S is salt, D is digest:
 //
@@ -12,7 +8,8 @@ import (
 //	$bcrypt-sha256$v=2,t=2b,r=12$SSSSSSSSSSSSSSSSSSSSSS$DDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD
 //	$bcrypt-sha256$2b,12$SSSSSSSSSSSSSSSSSSSSSS$DDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD
 //
-// A plain hash has 60 bytes, or 59 for version 2, which has no letter.
+// A bare hash has 60 bytes, or 59 for version 2, which has no letter. forms.go reads the forms
+// in which other systems store hashes.
 
 const (
 	saltChars   = 22
@@ -55,13 +52,56 @@ func (v Version) reading() reading {
 	}
 }
 
+// A Form is how a system stores bcrypt hashes. It prints as its name.
+type Form string
+
+const (
+	FormBare           Form = "bare"             // $2b$12$…, as bcrypt writes it
+	FormBcryptSHA256   Form = "bcrypt-sha256"    // $bcrypt-sha256$v=2,t=2b,r=12$…$…: passlib, and Hasher under PrehashLong
+	FormBcryptSHA256v1 Form = "bcrypt-sha256-v1" // $bcrypt-sha256$2b,12$…$…: passlib before 1.7.3
+	FormSpring         Form = "spring"           // {bcrypt}$2a$10$…: Spring Security's DelegatingPasswordEncoder
+	FormLDAP           Form = "ldap"             // {CRYPT}$2b$12$…: OpenLDAP, 389 Directory Server, Dovecot
+	FormDovecot        Form = "dovecot"          // {BLF-CRYPT}$2y$05$…, also in base64 or hex
+	FormDjango         Form = "django"           // bcrypt$$2b$12$…: Django's BCryptPasswordHasher
+	FormDjangoSHA256   Form = "django-sha256"    // bcrypt_sha256$$2b$12$…: Django's BCryptSHA256PasswordHasher
+	FormWordPress      Form = "wordpress"        // $wp$2y$10$…: WordPress 6.8 and later
+	FormNextcloud      Form = "nextcloud"        // 1|$2y$10$…: Nextcloud, ownCloud
+)
+
 // A record is a parsed hash.
 type record struct {
 	version Version
-	prehash int // version of bcrypt-sha256, or 0
+	form    *form // nil is the bare form
 	cost    int
 	salt    [saltSize]byte
 	digest  [digestSize]byte
+}
+
+// A form is what a system makes of a bcrypt hash: what it stores around the hash, and what it
+// gives to bcrypt in place of the password.
+type form struct {
+	name   Form
+	prefix string                                  // of the stored text, before the hash
+	sha256 int                                     // version of bcrypt-sha256, which spells its fields another way; or 0
+	decode func(text string) ([]byte, error)       // of what follows the prefix; nil if that is plain text
+	key    func(r *record, password []byte) []byte // what bcrypt is given; nil if that is the password
+}
+
+// sha256 returns r's version of bcrypt-sha256, or 0.
+func (r *record) sha256() int {
+	if r.form == nil {
+		return 0
+	}
+	return r.form.sha256
+}
+
+// key returns what bcrypt is given in place of password, and true, or nil and false if that is
+// the password itself.
+func (r *record) key(password []byte) ([]byte, bool) {
+	if r.form == nil || r.form.key == nil {
+		return nil, false
+	}
+	return r.form.key(r, password), true
 }
 
 // What a MalformedHashError wants, where more than one place says so.
@@ -69,20 +109,29 @@ const (
 	wantMajor   = `version "2"`
 	wantMinor   = `"$" or one of the version letters a, b, x and y`
 	wantPrehash = `"v=2,t=2b,r=", "2a," or "2b,"`
+	wantLength  = "59 bytes or more"
+	wantDollar  = `"$"`
+	wantDigit   = "a digit of the cost"
 	wantCost    = "a cost from 4 to 31"
 	wantSalt    = "a character of the salt"
 	wantDigest  = "a character of the digest"
 	wantEnd     = "the end of the hash"
 )
 
-// Is makes errors.Is(e, ErrUnsupportedVersion) work.
+// Is makes errors.Is work for ErrUnsupportedVersion and ErrNotBcrypt.
 func (e *MalformedHashError) Is(target error) bool {
-	return target == ErrUnsupportedVersion && (e.Want == wantMajor || e.Want == wantMinor || e.Want == wantPrehash)
+	switch target {
+	case ErrUnsupportedVersion:
+		return e.Want == wantMajor || e.Want == wantMinor || e.Want == wantPrehash
+	case ErrNotBcrypt:
+		return e.Want == wantMajor || e.Want == wantLength || e.Offset == 0 && e.Want == wantDollar
+	}
+	return false
 }
 
 // appendTo appends the text of the hash to dst, in its one canonical spelling.
 func (r *record) appendTo(dst []byte) []byte {
-	switch r.prehash {
+	switch r.sha256() {
 	case 0:
 		dst = fmt.Appendf(dst, "$%s$%02d$", r.version, r.cost)
 		dst = appendEncoded(dst, r.salt[:])
@@ -96,87 +145,7 @@ func (r *record) appendTo(dst []byte) []byte {
 	return appendEncoded(dst, r.digest[:])
 }
 
-// readHash reads a plain hash or a bcrypt-sha256. It is strict: the text must be exactly
-// what appendTo writes. Its only error is a *MalformedHashError, because the errors of
-// x/crypto, which parse returns, hold bytes of the text.
-func readHash(text string) (record, error) {
-	if strings.HasPrefix(text, prehashPrefix) {
-		return readPrehashed(text)
-	}
-	r, _, err := parse([]byte(text), true)
-	switch e := err.(type) {
-	case HashVersionTooNewError:
-		err = &MalformedHashError{Offset: 1, Want: wantMajor}
-	case InvalidHashPrefixError:
-		err = &MalformedHashError{Offset: 0, Want: `"$"`}
-	case InvalidCostError:
-		err = &MalformedHashError{Offset: strings.IndexByte(text[1:], '$') + 2, Want: wantCost}
-	default:
-		if e == ErrHashTooShort {
-			err = &MalformedHashError{Offset: len(text), Want: "59 bytes or more"}
-		}
-	}
-	return r, err
-}
-
-// readPrehashed reads a hash that has the prefix of bcrypt-sha256.
-func readPrehashed(text string) (r record, err error) {
-	malformed := func(rest, want string) (record, error) {
-		return record{}, &MalformedHashError{Offset: len(text) - len(rest), Want: want}
-	}
-	rest := text[len(prehashPrefix):]
-	var ok bool
-	if rest, ok = strings.CutPrefix(rest, prehashFields); ok {
-		r.prehash = 2
-	} else if rest, ok = strings.CutPrefix(rest, "2b,"); ok {
-		r.prehash = 1
-	} else if rest, ok = strings.CutPrefix(rest, "2a,"); ok {
-		r.prehash, r.version = 1, Version2a
-	} else {
-		return malformed(rest, wantPrehash)
-	}
-
-	digits := rest[:max(strings.IndexByte(rest, '$'), 0)]
-	for cost := MinCost; cost <= MaxCost; cost++ {
-		if digits == strconv.Itoa(cost) {
-			r.cost = cost
-		}
-	}
-	if r.cost == 0 {
-		return malformed(rest, wantCost)
-	}
-	rest = rest[len(digits)+1:]
-
-	for _, field := range []struct {
-		dst   []byte
-		chars int
-		want  string
-	}{
-		{r.salt[:], saltChars, wantSalt},
-		{r.digest[:], digestChars, wantDigest},
-	} {
-		chars := rest[:min(field.chars, len(rest))]
-		bad, spare := decode(field.dst, []byte(chars))
-		if bad < 0 && spare {
-			bad = field.chars - 1
-		}
-		if bad >= 0 {
-			return malformed(rest[bad:], field.want)
-		}
-		rest = rest[field.chars:]
-		if field.chars == saltChars {
-			if rest, ok = strings.CutPrefix(rest, "$"); !ok {
-				return malformed(rest, `"$"`)
-			}
-		}
-	}
-	if rest != "" {
-		return malformed(rest, wantEnd)
-	}
-	return r, nil
-}
-
-// parse reads a plain hash. If strict, text must be exactly what appendTo writes. If not,
+// parse reads a bare hash. If strict, text must be exactly what appendTo writes. If not,
 // parse accepts what x/crypto accepts and real tables contain: trailing bytes, and spare
 // bits in the last character of the salt. A bad digest is then not an error: digestOK is
 // false, and the hash matches no password.
@@ -246,11 +215,11 @@ func parsePrefix(text []byte) (v Version, cost int, rest []byte, err error) {
 		return malformed(2, wantMinor)
 	}
 	if text[at] != '$' {
-		return malformed(at, `"$"`)
+		return malformed(at, wantDollar)
 	}
 	for i := at + 1; i <= at+2; i++ {
 		if text[i] < '0' || text[i] > '9' {
-			return malformed(i, "a digit of the cost")
+			return malformed(i, wantDigit)
 		}
 		cost = 10*cost + int(text[i]-'0')
 	}
@@ -258,7 +227,7 @@ func parsePrefix(text []byte) (v Version, cost int, rest []byte, err error) {
 		return 0, 0, nil, InvalidCostError(cost)
 	}
 	if text[at+3] != '$' {
-		return malformed(at+3, `"$"`)
+		return malformed(at+3, wantDollar)
 	}
 	return v, cost, text[at+4:], nil
 }

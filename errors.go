@@ -47,6 +47,25 @@ func (e *MalformedHashError) Error() string {
 }
 
 // ErrUnsupportedVersion matches, with [errors.Is], a [*MalformedHashError] for a text that
-// starts like a hash, but with a version that this package does not know. The text may be
-// the hash of another scheme.
+// starts like a hash, but with a version that this package does not know, and every
+// [*NotBcryptError].
 var ErrUnsupportedVersion = errors.New("bcrypt: unsupported version")
+
+// ErrNotBcrypt matches, with [errors.Is], the error for a text that is not a bcrypt hash, damaged
+// or whole: every [*NotBcryptError], and a [*MalformedHashError] for a text that is like no hash
+// this package knows.
+var ErrNotBcrypt = errors.New("bcrypt: not a bcrypt hash")
+
+// A NotBcryptError is returned by a [Hasher] and by [Inspect] for the hash of another scheme.
+type NotBcryptError struct {
+	Scheme string // its usual name, such as "argon2id" or "SHA-512 crypt"
+}
+
+func (e *NotBcryptError) Error() string {
+	return "bcrypt: not a bcrypt hash: it looks like " + e.Scheme
+}
+
+// Is makes errors.Is work for ErrNotBcrypt and ErrUnsupportedVersion.
+func (e *NotBcryptError) Is(target error) bool {
+	return target == ErrNotBcrypt || target == ErrUnsupportedVersion
+}

@@ -167,15 +167,28 @@ func ExampleHasher_Stats() {
 	expvar.Publish("bcrypt", expvar.Func(func() any { return hasher.Stats() }))
 }
 
+// Inspect says what a table holds: the form of each hash, and the scheme of what is no bcrypt.
 func ExampleInspect() {
-	info, err := bcrypt.Inspect("$2y$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
-	fmt.Println(info.Version, info.Cost, err)
-
-	_, err = bcrypt.Inspect("$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG")
-	fmt.Println(errors.Is(err, bcrypt.ErrUnsupportedVersion))
+	for _, stored := range []string{
+		"$2y$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+		"{CRYPT}$2b$10$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+		"$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG",
+		"$2b$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4",
+	} {
+		info, err := bcrypt.Inspect(stored)
+		if foreign := (*bcrypt.NotBcryptError)(nil); errors.As(err, &foreign) {
+			fmt.Println("another scheme:", foreign.Scheme)
+		} else if err != nil {
+			fmt.Println(err)
+		} else {
+			fmt.Println(info.Form, info.Version, info.Cost)
+		}
+	}
 	// Output:
-	// 2y 12 <nil>
-	// true
+	// bare 2y 12
+	// ldap 2b 10
+	// another scheme: argon2id
+	// bcrypt: malformed hash: want 60 bytes: the hash is cut off, as by a column that is too narrow, at offset 51
 }
 
 func ExampleHashWithSalt() {

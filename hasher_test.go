@@ -113,14 +113,14 @@ func TestHasherVerifyErrors(t *testing.T) {
 		{"$bcrypt-sha256$v=2,t=2b,r=31$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay", &CostTooHighError{Cost: 31, MaxCost: 12}, false},
 		{"secret", &MalformedHashError{6, "59 bytes or more"}, false},
 		{strings.Repeat("secret", 10), &MalformedHashError{0, `"$"`}, false},
-		{"$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG", &MalformedHashError{1, wantMajor}, true},
+		{"$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b1dWRWJTmaaJObG", &NotBcryptError{"argon2id"}, true},
 		{"$1" + sample[2:], &MalformedHashError{1, wantMajor}, true},
 		{"$2c" + sample[3:], &MalformedHashError{2, wantMinor}, true},
 		{"$bcrypt-sha256$v=3,t=2b,r=5$CCCCCCCCCCCCCCCCCCCCC.$sPpiByv3zNGdWU9n.xvn2I2zMRDQ5ay", &MalformedHashError{15, wantPrehash}, true},
 		{"$2b$32" + sample[6:], &MalformedHashError{4, wantCost}, false},
 		{"$2$03$" + sample[7:], &MalformedHashError{3, wantCost}, false},
-		{sample + "\n", &MalformedHashError{60, wantEnd}, false},
-		{sample[:59], &MalformedHashError{59, wantDigest}, false},
+		{sample + "\nx", &MalformedHashError{60, wantEnd}, false},
+		{sample[:59], &MalformedHashError{59, wantWhole}, false},
 		{strings.Replace(sample, "C.E5", "C/E5", 1), &MalformedHashError{28, wantSalt}, false},
 	} {
 		err := h.Verify(background, c.hash, []byte("password"))
@@ -128,7 +128,7 @@ func TestHasherVerifyErrors(t *testing.T) {
 		require.Equal(t, c.unsupported, errors.Is(err, ErrUnsupportedVersion), "%q", c.hash)
 		require.NotContains(t, err.Error(), "secret")
 		_, inspectErr := Inspect(c.hash)
-		if malformed := (*MalformedHashError)(nil); errors.As(err, &malformed) {
+		if malformed := (*MalformedHashError)(nil); errors.As(err, &malformed) || errors.Is(err, ErrNotBcrypt) {
 			require.Equal(t, err, inspectErr)
 			require.True(t, h.NeedsRehash(c.hash))
 		}
@@ -163,6 +163,21 @@ func TestHasherVerifyWork(t *testing.T) {
 		{"no such user", "", 128},
 		{"malformed", "x", 128},
 		{"another scheme", "$6$rounds=5000$" + rest, 128},
+		{"another scheme in a wrapper", "{CRYPT}$6$rounds=5000$" + rest, 128},
+		{"hex digits", strings.Repeat("0f", 16), 128},
+		{"doubled dollars", "$$2b$$07$$" + rest, 128},
+		{"quoted", `"$2b$07$` + rest + `"`, 128},
+		{"URL-encoded", "%242b%2407%24" + rest, 128},
+		{"cut off", "$2b$07$" + rest[:50], 128},
+		{"expanded by a shell", "b7.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", 128},
+		{"padded", "$2b$07$" + rest + "  \x00", 128},
+		{"of this cost, wrapped", "{CRYPT}$2a$07$" + rest, 128},
+		{"of lower cost, wrapped", "1|$2y$04$" + rest, 128},
+		{"of lower cost, wrapped and pre-hashed", "$wp$2y$05$" + rest, 128},
+		{"of this cost, wrapped and pre-hashed", "bcrypt_sha256$$2b$07$" + rest, 128},
+		{"of this cost, in hex", "{BLF-CRYPT.hex}" + fmt.Sprintf("%x", "$2y$07$"+rest), 128},
+		{"not in hex", "{BLF-CRYPT.hex}xyz", 128},
+		{"an old version, wrapped", "{CRYPT}$2x$07$" + rest, 128},
 		{"of this cost", "$2b$07$" + rest, 128},
 		{"of this cost, 2a", "$2a$07$" + rest, 128},
 		{"of this cost, 2x", "$2x$07$" + rest, 128},
@@ -197,6 +212,10 @@ func TestHasherNeedsRehash(t *testing.T) {
 		{"$bcrypt-sha256$v=2,t=2b,r=12" + prehashed, false, false},
 		{"$bcrypt-sha256$v=2,t=2b,r=11" + prehashed, true, true},
 		{"$bcrypt-sha256$2b,12" + prehashed, true, true},
+		{"$2b$12$" + rest + "   ", false, true},
+		{"$bcrypt-sha256$v=2,t=2b,r=12" + prehashed + "\r\n", false, false},
+		{"{CRYPT}$2b$12$" + rest, true, true},
+		{"$wp$2y$12$" + rest, true, true},
 		{"", true, true},
 		{"x", true, true},
 	} {
@@ -258,19 +277,19 @@ func TestPrehash(t *testing.T) {
 		require.Equal(t, v.Hash, string(r.appendTo(nil)))
 		info, err := Inspect(v.Hash)
 		require.NoError(t, err)
-		require.Equal(t, HashInfo{Version: r.version, Cost: r.cost, Salt: r.salt, Prehash: r.prehash}, info)
+		require.Equal(t, HashInfo{Version: r.version, Cost: r.cost, Salt: r.salt, Form: r.form.name, Prehash: r.form.sha256}, info)
 	}
 }
 
 // Only plain 2a hashes have a second reading.
 func TestPrehashHasOneReading(t *testing.T) {
 	password := []byte("\xff\xff\xa3")
-	r := record{version: Version2a, prehash: 1, cost: 4}
+	r := record{version: Version2a, form: sha256v1Form, cost: 4}
 	var err error
 	r.digest, err = compute(background, nil, password, &r.salt, 16, guarded)
 	require.NoError(t, err)
 	require.Equal(t, ErrMismatchedHashAndPassword, (&Hasher{Cost: 4}).Verify(background, string(r.appendTo(nil)), password))
-	r.prehash = 0
+	r.form = nil
 	require.NoError(t, (&Hasher{Cost: 4}).Verify(background, string(r.appendTo(nil)), password))
 }
 
@@ -313,12 +332,12 @@ func TestPrehashEveryByteEverywhere(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	for text, want := range map[string]HashInfo{
-		sample:                 {Version: Version2b, Cost: 5},
-		"$2$31$" + sample[7:]:  {Version: Version2, Cost: 31},
-		"$2x$04$" + sample[7:]: {Version: Version2x, Cost: 4},
+		sample:                 {Version: Version2b, Cost: 5, Form: FormBare},
+		"$2$31$" + sample[7:]:  {Version: Version2, Cost: 31, Form: FormBare},
+		"$2x$04$" + sample[7:]: {Version: Version2x, Cost: 4, Form: FormBare},
 		// The lowest and the highest cost, which passlib writes without a leading zero.
-		"$bcrypt-sha256$v=2,t=2b,r=4$" + sample[7:29] + "$" + sample[29:]:  {Version: Version2b, Cost: 4, Prehash: 2},
-		"$bcrypt-sha256$v=2,t=2b,r=31$" + sample[7:29] + "$" + sample[29:]: {Version: Version2b, Cost: 31, Prehash: 2},
+		"$bcrypt-sha256$v=2,t=2b,r=4$" + sample[7:29] + "$" + sample[29:]:  {Version: Version2b, Cost: 4, Form: FormBcryptSHA256, Prehash: 2},
+		"$bcrypt-sha256$v=2,t=2b,r=31$" + sample[7:29] + "$" + sample[29:]: {Version: Version2b, Cost: 31, Form: FormBcryptSHA256, Prehash: 2},
 	} {
 		got, err := Inspect(text)
 		require.NoError(t, err)
@@ -568,7 +587,11 @@ func TestHasherTiming(t *testing.T) {
 	}
 	for cost := 4; cost <= 10; cost++ {
 		h := &Hasher{Cost: cost}
-		cases := map[string]string{"no such user": "", "malformed": "x" + sample, "2a": known(cost, Version2a)}
+		cases := map[string]string{
+			"no such user": "", "malformed": "x" + sample, "2a": known(cost, Version2a), "argon2id": "$argon2id$v=19$m=65536,t=3,p=4$c29t$RdescudvJCs",
+			"wrapped": "{CRYPT}" + known(cost, Version2b), "padded": known(cost, Version2b) + "    ",
+			"Django's": "bcrypt_sha256$" + known(cost, Version2b), "WordPress's": "$wp" + known(cost, Version2y),
+		}
 		if cost > 4 {
 			cases["one lower"] = known(cost-1, Version2b)
 			cases["lowest"] = known(4, Version2b)

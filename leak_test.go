@@ -69,8 +69,8 @@ func TestNothingLeft(t *testing.T) {
 
 // wants are all texts that a *MalformedHashError may have.
 var wants = []string{
-	wantMajor, wantMinor, wantCost, wantSalt, wantDigest, wantEnd, wantPrehash,
-	`"$"`, "a digit of the cost", "59 bytes or more",
+	wantMajor, wantMinor, wantCost, wantSalt, wantDigest, wantEnd, wantPrehash, wantDollar, wantDigit, wantLength,
+	wantCoded, wantWrapped, wantSingle, wantUnquoted, wantNoMark, wantNoBlank, wantNoURL, wantNoBase64, wantNoHex, wantUnshelled, wantWhole,
 }
 
 // FuzzErrorsAreSecretFree gives any hash and password to a Hasher. No error depends on a byte of
@@ -80,6 +80,7 @@ func FuzzErrorsAreSecretFree(f *testing.F) {
 		"", "secret", sample, sample + "secret", "$2b$31" + sample[6:], "$2b$99" + sample[6:], "$3b$04" + sample[6:],
 		"$2b$04$" + "\xff\xfe" + sample[9:], "$bcrypt-sha256$v=2,t=2b,r=4$secret$secret", "$bcrypt-sha256$v=2,t=2b,r=4$" + sample[7:29] + "$" + sample[29:],
 		"$argon2id$v=19$m=65536,t=3,p=4$c2VjcmV0c2VjcmV0$secretsecretsecretsecretsecretsecretsecretsecret",
+		"{CRYPT}" + sample, "{blf-crypt.hex}" + "24", "bcrypt$" + sample + " \n", "$wp" + sample, "$$2b$$05", "b2", "\ufeff" + sample, "%242b", "JDJi", `\x24326224`,
 	} {
 		f.Add(hash, []byte("password"))
 		f.Add(hash, make([]byte, 73))
@@ -98,6 +99,9 @@ func FuzzErrorsAreSecretFree(f *testing.F) {
 				case *MalformedHashError: // two fields: %+v and %#v show no more
 					require.Contains(t, wants, e.Want)
 					require.Equal(t, fmt.Sprintf("bcrypt: malformed hash: want %s at offset %d", e.Want, e.Offset), e.Error())
+				case *NotBcryptError:
+					require.True(t, isSchemeName(e.Scheme), e.Scheme)
+					require.Equal(t, "bcrypt: not a bcrypt hash: it looks like "+e.Scheme, e.Error())
 				case *CostTooHighError:
 					require.Equal(t, fmt.Sprintf("bcrypt: the hash has cost %d, above the limit of 5", e.Cost), e.Error())
 				default:

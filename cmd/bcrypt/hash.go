@@ -95,7 +95,7 @@ func verify() *cobra.Command {
 			}
 			defer clear(password)
 			h := &bcrypt.Hasher{Cost: info.Cost, MaxCost: bcrypt.MaxCost}
-			if info.Prehash != 0 {
+			if info.Form != bcrypt.FormBare { // some of them take passwords of any length
 				h.Long = bcrypt.PrehashLong
 			}
 			return h.Verify(cmd.Context(), args[0], password)

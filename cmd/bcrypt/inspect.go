@@ -1,70 +1,127 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"example.com/bcrypt"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 )
 
+// errCheck is the error of inspect --check. Like a mismatch it is an answer, and exits with 1.
+type errCheck struct{ text string }
+
+func (e errCheck) Error() string { return e.text }
+
 func inspect() *cobra.Command {
-	var cost, column int
+	var a audit
+	var column string
 	cmd := &cobra.Command{
-		Use:   "inspect {HASH… | -}",
-		Short: "Tell what hashes hold: version, cost, salt",
-		Long: "Tell what hashes hold: version, cost, salt, the time that one takes on this machine,\n" +
-			"and whether it is below a cost. With -, hashes are read from standard input, one a\n" +
-			"line, or as the field after the first colon, as htpasswd writes them, or with --column\n" +
-			"from a column of CSV; malformed ones are listed with their line, then all are counted.",
+		Use:   "inspect {HASH | FILE | -}…",
+		Short: "Tell what hashes hold, or audit a table of them",
+		Long: "Tell what hashes hold: form, version, cost, salt, and the time that one takes here.\n\n" +
+			"A FILE, or - for standard input, is audited: hashes are counted by form, version and\n" +
+			"cost, and what is damaged or of another scheme is listed by line. A line holds a hash,\n" +
+			"or has it after the first colon, as in htpasswd and passwd. --column names the column of\n" +
+			"a CSV or TSV file by its header, or by its number if there is no header.\n\n" +
+			"With --check the exit code is 1 if any hash is damaged, of another scheme, or below\n" +
+			"--min-cost.",
 		Example: "  bcrypt inspect '$2y$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'\n" +
-			"  bcrypt inspect --cost 12 - <.htpasswd\n" +
-			"  bcrypt inspect --column 3 - <users.csv",
+			"  bcrypt inspect --min-cost 12 .htpasswd\n" +
+			"  bcrypt inspect --column password_hash users.csv\n" +
+			"  bcrypt inspect --column 3 --json - <plain.csv",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if column < 0 {
-				return fmt.Errorf("--column is %d, want 1 or more", column)
+			if a.policy.Cost == 0 { // a Hasher would use its default
+				return bcrypt.InvalidCostError(0)
 			}
-			if cost == 0 { // which a Hasher would take for its default
-				return bcrypt.InvalidCostError(cost)
-			}
-			policy := &bcrypt.Hasher{Cost: cost, MaxCost: bcrypt.MaxCost}
-			if err := policy.Validate(); err != nil {
+			a.policy.MaxCost = bcrypt.MaxCost
+			if err := a.policy.Validate(); err != nil {
 				return err
 			}
-			perSecond, err := pace(cmd.Context())
-			if err != nil {
-				return err
+			a.out = cmd.OutOrStdout()
+			if !a.json {
+				var err error
+				if a.perSecond, err = pace(cmd.Context()); err != nil {
+					return err
+				}
 			}
-			if len(args) == 1 && args[0] == "-" {
-				return inspectAll(cmd, policy, column, perSecond)
-			}
+			audited := false
 			for _, arg := range args {
-				info, err := bcrypt.Inspect(arg)
+				file, name, err := open(cmd, arg)
 				if err != nil {
 					return err
 				}
-				describe(cmd.OutOrStdout(), arg, info, policy, perSecond)
+				if file == nil {
+					if err := a.one(arg); err != nil {
+						return err
+					}
+					continue
+				}
+				audited = true
+				err = a.readAll(cmd.Context(), file, name, column)
+				file.Close()
+				if err != nil {
+					return err
+				}
+			}
+			if audited && !a.json {
+				a.print()
+			}
+			if bad := a.damaged + a.foreign + a.below; a.check && bad > 0 {
+				return errCheck{fmt.Sprintf("%d of %d hashes fail the check: %d damaged, %d of another scheme, %d below cost %d",
+					bad, a.hashes, a.damaged, a.foreign, a.below, a.policy.Cost)}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&cost, "cost", bcrypt.DefaultCost, "the policy: a hash of lower cost needs a rehash")
-	cmd.Flags().IntVar(&column, "column", 0, "with -: the column of CSV, from 1, that has the hash")
+	flags := cmd.Flags()
+	flags.IntVar(&a.policy.Cost, "min-cost", bcrypt.DefaultCost, "the policy: a hash of lower cost is below it")
+	flags.StringVar(&column, "column", "", "the column of CSV or TSV that has the hash: its name in the header, or its number from 1")
+	flags.BoolVar(&a.check, "check", false, "exit with 1 if a hash is damaged, of another scheme or below --min-cost")
+	flags.BoolVar(&a.json, "json", false, "print a JSON object for each hash, and nothing else")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "cost" { // its name until the audit had a policy
+			name = "min-cost"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return cmd
+}
+
+// open opens an argument that is a file or -. It returns nil for a hash.
+func open(cmd *cobra.Command, arg string) (io.ReadCloser, string, error) {
+	if arg == "-" {
+		if f, ok := cmd.InOrStdin().(*os.File); ok {
+			return f, "standard input", nil
+		}
+		return io.NopCloser(cmd.InOrStdin()), "standard input", nil
+	}
+	_, hashErr := bcrypt.Inspect(arg)
+	if hashErr == nil {
+		return nil, "", nil
+	}
+	f, err := os.Open(arg)
+	switch {
+	case err == nil:
+		return f, arg, nil
+	case errors.Is(err, os.ErrNotExist) && strings.ContainsAny(arg, "${%|"): // a hash that is none
+		return nil, "", nil
+	case errors.As(err, new(*os.PathError)):
+		err = errors.Unwrap(err)
+	}
+	if errors.As(hashErr, new(*bcrypt.NotBcryptError)) || !errors.Is(hashErr, bcrypt.ErrNotBcrypt) {
+		return nil, "", nil
+	}
+	return nil, "", fmt.Errorf("%s: %w, and not a hash", arg, err)
 }
 
 // pace measures how many iterations a hash does a second here, alone on its core.
@@ -81,109 +138,34 @@ func timeOf(cost int, perSecond float64) time.Duration {
 	return rounded(time.Duration(math.Exp2(float64(cost)) / perSecond * 1e9))
 }
 
-func describe(w io.Writer, hash string, info bcrypt.HashInfo, policy *bcrypt.Hasher, perSecond float64) {
+// one describes a hash that is an argument.
+func (a *audit) one(hash string) error {
+	info, err := bcrypt.Inspect(hash)
+	if a.json {
+		a.hashes++
+		a.printJSON(a.judge(0, hash))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.hashes++
 	rehash := "no"
-	if policy.NeedsRehash(hash) {
-		rehash = fmt.Sprintf("yes, for cost %d", policy.Cost)
+	if a.policy.NeedsRehash(hash) {
+		rehash = fmt.Sprintf("yes, for cost %d", a.policy.Cost)
+	}
+	if info.Cost < a.policy.Cost {
+		a.below++
 	}
 	prehash := "none"
 	if info.Prehash != 0 {
 		prehash = fmt.Sprintf("bcrypt-sha256 version %d", info.Prehash)
 	}
-	fmt.Fprintf(w, "version  %v\npre-hash %s\ncost     %d, %d iterations, about %v on this machine\nsalt     %x\ndigest   %s\nrehash   %s\n\n",
-		info.Version, prehash, info.Cost, uint64(1)<<info.Cost, timeOf(info.Cost, perSecond), info.Salt, hash[len(hash)-31:], rehash)
-}
-
-// A kind is what hashes are counted by.
-type kind struct {
-	version string
-	cost    int
-}
-
-// inspectAll reads hashes from standard input. It holds no more than a line and the counts.
-func inspectAll(cmd *cobra.Command, policy *bcrypt.Hasher, column int, perSecond float64) error {
-	counts := map[kind]int{}
-	var lines, malformed, below int
-	next := lineReader(cmd.InOrStdin(), column)
-	for {
-		if err := cmd.Context().Err(); err != nil {
-			return err
-		}
-		hash, line, err := next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("standard input, line %d: %w", line, err)
-		}
-		lines++
-		info, err := bcrypt.Inspect(hash)
-		if err != nil {
-			malformed++
-			fmt.Fprintf(cmd.OutOrStdout(), "line %d: %s\n", line, strings.TrimPrefix(err.Error(), "bcrypt: "))
-			continue
-		}
-		version := info.Version.String()
-		if info.Prehash != 0 {
-			version = fmt.Sprintf("bcrypt-sha256 v%d", info.Prehash)
-		}
-		counts[kind{version, info.Cost}]++
-		if policy.NeedsRehash(hash) {
-			below++
-		}
+	padding := ""
+	if info.Padding > 0 {
+		padding = fmt.Sprintf("padding  %d bytes\n", info.Padding)
 	}
-
-	t := newTable(2, "version", "cost", "hashes", "time each")
-	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b kind) int {
-		return cmp.Or(strings.Compare(a.version, b.version), cmp.Compare(a.cost, b.cost))
-	}) {
-		t.AppendRow(table.Row{k.version, k.cost, counts[k], timeOf(k.cost, perSecond)})
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%d lines, %d malformed, %d to rehash for cost %d\n", t.Render(), lines, malformed, below, policy.Cost)
+	fmt.Fprintf(a.out, "form     %s\nversion  %v\npre-hash %s\ncost     %d, %d iterations, about %v on this machine\nsalt     %x\n%srehash   %s\n\n",
+		info.Form, info.Version, cmp.Or(prehash, "none"), info.Cost, uint64(1)<<info.Cost, timeOf(info.Cost, a.perSecond), info.Salt, padding, rehash)
 	return nil
-}
-
-// lineReader returns a function that returns the next hash and its line, and shows a
-// progress bar if the input is a file and standard error a terminal.
-func lineReader(in io.Reader, column int) func() (hash string, line int, err error) {
-	if f, ok := in.(*os.File); ok && term.IsTerminal(int(os.Stderr.Fd())) {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			bar := newBar(info.Size())
-			in = io.TeeReader(in, bar)
-		}
-	}
-	if column > 0 {
-		records := csv.NewReader(in)
-		records.ReuseRecord = true
-		records.FieldsPerRecord = -1
-		return func() (string, int, error) {
-			record, err := records.Read()
-			if err != nil {
-				var parse *csv.ParseError
-				if errors.As(err, &parse) {
-					return "", parse.Line, parse.Err
-				}
-				return "", 0, err
-			}
-			line, _ := records.FieldPos(0)
-			if len(record) < column {
-				return "", line, nil
-			}
-			return record[column-1], line, nil
-		}
-	}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 64<<10), 1<<20)
-	line := 0
-	return func() (string, int, error) {
-		line++
-		if !lines.Scan() {
-			return "", line, cmp.Or(lines.Err(), io.EOF)
-		}
-		hash := lines.Text()
-		if _, after, ok := strings.Cut(hash, ":"); ok {
-			hash, _, _ = strings.Cut(after, ":")
-		}
-		return hash, line, nil
-	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes, like grep's: a mismatch is an answer, not a failure.
+// Exit codes, like grep's: a mismatch, or a table that fails a check, is an answer, not a failure.
 const (
 	exitMismatch = 1
 	exitError    = 2
@@ -31,6 +31,9 @@ func main() {
 	case err == nil:
 	case errors.Is(err, bcrypt.ErrMismatchedHashAndPassword):
 		fmt.Fprintln(os.Stderr, "bcrypt: the password does not match the hash")
+		os.Exit(exitMismatch)
+	case errors.As(err, new(errCheck)):
+		fmt.Fprintln(os.Stderr, "bcrypt: "+err.Error())
 		os.Exit(exitMismatch)
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(os.Stderr, "bcrypt: interrupted")

@@ -37,6 +37,11 @@ func TestExitCodes(t *testing.T) {
 		cmd.Run()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%q, %q", c.password, c.hash)
 	}
+	for cost, code := range map[string]int{"5": 0, "6": 1, "99": 2} {
+		cmd := exec.Command(command, "inspect", "--check", "--min-cost", cost, "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+		cmd.Run()
+		require.Equal(t, code, cmd.ProcessState.ExitCode(), cost)
+	}
 }
 
 // Ctrl-C prints what is done so far.
@@ -97,7 +102,7 @@ func TestHelpExamples(t *testing.T) {
 	const line = "ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n"
 	dir := filepath.Dir(build(t))
 	for name, text := range map[string]string{
-		"password.txt": "U*U\n", ".htpasswd": line, "users.csv": "1,ann," + line[4:],
+		"password.txt": "U*U\n", ".htpasswd": line, "users.csv": "id,password_hash\n1," + line[4:], "plain.csv": "1,ann," + line[4:],
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

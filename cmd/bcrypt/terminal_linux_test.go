@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,17 @@ func TestProgress(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "pass 1, cost ")
 	require.Greater(t, strings.Index(out, "limit 3s"), strings.LastIndex(out, "pass 1, cost "))
+}
+
+// On a terminal an audit shows how far it is.
+func TestAuditProgress(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "table.txt")
+	line := "ann:$2y$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n"
+	require.NoError(t, os.WriteFile(table, []byte(strings.Repeat(line, 500_000)), 0o600))
+	out, err := onTerminal(t, exec.Command(build(t), "inspect", table))
+	require.NoError(t, err)
+	require.Regexp(t, `\d+%`, out)
+	require.Contains(t, out, "500000 hashes, 0 damaged")
 }
 
 // onTerminal runs cmd on a pseudo-terminal, and answers each prompt, which ends in ": ",
