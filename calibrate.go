@@ -34,22 +34,21 @@ func Calibrate(maxDuration time.Duration) (cost int, err error) {
 }
 
 // A Calibrator finds the highest safe cost for the host. Set the fields before
-// [Calibrator.Run] and do not change them during it. Calibrators that run at the same time
-// measure each other.
+// [Calibrator.Run] and do not change them during it. Run one at a time in a process.
 //
 // # How it measures
 //
 // All iterations of bcrypt are alike, and a hash of cost c has 2^c of them. A pass runs the
 // real iterations and watches the clock. When 2^c are done, that is the time of a hash of
-// cost c. Nothing is extrapolated, so whatever slows hashes on this host is in the figure:
-// a CPU quota, throttling, other load. A pass ends when the time is up, or when the next
-// cost cannot fit even at the fastest pace seen. There are two passes, and a third if they
-// differ. Of three, the middle one counts.
+// cost c. Nothing is extrapolated, so a CPU quota and a clock that throttles are in the
+// figure; other programs are not, see below. A pass ends when the time is up, or when the
+// next cost cannot fit even at the fastest pace seen. There are two passes, and a third if
+// they differ. Of three, the middle one counts.
 //
 // Expect it to take one to two times MaxDuration, and three at most, plus the time for
 // which the system stops the process (under a CPU quota up to about 0.1 s a pass). A second
 // pass stops early when it confirms the first, and on a quiet machine without a quota there
-// is no second. Then comes one short run with all cores busy: MaxDuration/10, at most 0.1 s
+// is no second. Then comes one short run with all cores busy: MaxDuration/20, at most 0.1 s
 // (with MinRate: MaxDuration, between 0.2 and 1 s). A Concurrency above 1 adds another like it.
 //
 // # Slow hosts
