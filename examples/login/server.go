@@ -189,7 +189,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, bcrypt.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "1")
 		s.answer(w, r, http.StatusServiceUnavailable, "Too many people are logging in. Try again in a second.")
-	case errors.As(err, &malformed), errors.As(err, &tooHigh):
+	case errors.As(err, &malformed), errors.Is(err, bcrypt.ErrNotBcrypt), errors.As(err, &tooHigh):
 		// The stored hash is broken. That is for the log; the client learns nothing.
 		s.log.Error("a stored hash cannot be verified", "err", err)
 		fallthrough
