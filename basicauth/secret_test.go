@@ -48,6 +48,7 @@ func TestNoPasswordInHeap(t *testing.T) {
 	require.NoError(t, err)
 	debug.WriteHeapDump(file.Fd())
 	require.NoError(t, file.Close())
+	runtime.KeepAlive(a)
 	dump, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.True(t, bytes.Contains(dump, []byte("$2y$04$")), "the users' hashes are in the dump, so it is one")
